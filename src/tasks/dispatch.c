@@ -121,7 +121,7 @@ static bool run(struct mst_cluster *cluster, struct mst_task_worker *worker,
     if (closure->need_count > 0 && mst_value_build_for(cluster, worker, closure)) {
         return true; /* first this */
     }
-    assign(cluster, worker, closure, worker->functions[place].flags);
+    assign(cluster, worker, closure, worker->hello->functions[place].flags);
     mst_task_worker_update(cluster, worker);
     if (worker->room == room && room != MST_ROOM_NONE) { /* the next is another's turn */
         mst_list_remove(&worker->place);
@@ -151,7 +151,7 @@ static struct mst_task_worker *first_able(struct mst_list *workers,
         uint32_t place = mst_task_worker_place(worker, closure->kind);
 
         if (place != MST_FUNCTION_NONE &&
-            !(prefetch && (worker->functions[place].flags & MST_FUNCTION_ONCE) != 0)) {
+            !(prefetch && (worker->hello->functions[place].flags & MST_FUNCTION_ONCE) != 0)) {
             return worker;
         }
     }

@@ -1,75 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections: who is at the other end, and what becomes of what it says. */
 #include "base/panic.h"
+#include "proto/copy.h"
 #include "tasks/machine.h"
-
-/* ---- what is copied of HELLO ---- */
-
-struct mst_task_hello {
-    struct mst_cluster_message message;
-};
-
-/* Names and lists behind one another, in one allocation. */
-static size_t functions_size(const struct mst_cluster_message *hello)
-{
-    size_t size = hello->function_count * sizeof(struct mst_function);
-
-    for (uint32_t i = 0; i < hello->function_count; i++) {
-        size += hello->functions[i].name.size;
-    }
-    return size;
-}
-
-static void functions_copy(struct mst_function *to, const struct mst_cluster_message *hello)
-{
-    char *bytes = (char *)(to + hello->function_count);
-
-    for (uint32_t i = 0; i < hello->function_count; i++) {
-        struct mst_slice name = hello->functions[i].name;
-
-        to[i] = hello->functions[i];
-        to[i].name = mst_slice_of(bytes, name.size);
-        if (name.size > 0) {
-            memcpy(bytes, name.data, name.size);
-            bytes += name.size;
-        }
-    }
-}
-
-static char *append(char *to, const void *from, size_t size)
-{
-    if (size > 0) {
-        memcpy(to, from, size);
-    }
-    return to + size;
-}
-
-static struct mst_task_hello *hello_copy(const struct mst_mem *mem,
-                                         const struct mst_cluster_message *message)
-{
-    size_t held = message->held_count * sizeof(struct mst_attempt);
-    size_t values = message->value_count * sizeof(uint64_t);
-    size_t functions = functions_size(message);
-    struct mst_task_hello *hello =
-        mem->alloc(mem->ctx, sizeof(*hello) + held + values + functions + message->host.size);
-    char *to = hello ? (char *)(hello + 1) : NULL;
-
-    if (!hello) {
-        return NULL;
-    }
-    hello->message = *message;
-    hello->message.cluster = mst_slice_of(NULL, 0);
-    hello->message.held = (const struct mst_attempt *)(const void *)to;
-    to = append(to, message->held, held);
-    hello->message.values = (const uint64_t *)(const void *)to;
-    to = append(to, message->values, values);
-    hello->message.functions = (const struct mst_function *)(const void *)to;
-    functions_copy((struct mst_function *)(void *)to, message);
-    to += functions;
-    hello->message.host = mst_slice_of(to, message->host.size);
-    (void)append(to, message->host.data, message->host.size);
-    return hello;
-}
 
 /* ---- links ---- */
 
@@ -234,25 +167,41 @@ static bool blamed_room(struct mst_cluster *cluster, struct mst_task_worker *wor
     return true;
 }
 
+static struct mst_cluster_message *hello_copy(const struct mst_mem *mem,
+                                              const struct mst_cluster_message *hello)
+{
+    size_t size = mst_copy_size(&mst_cluster_fields, hello);
+    struct mst_cluster_message *copy =
+        size < SIZE_MAX / 2 ? mem->alloc(mem->ctx, sizeof(*copy) + size) : NULL;
+
+    if (copy) {
+        mst_copy(&mst_cluster_fields, copy, hello, copy + 1);
+    }
+    return copy;
+}
+
 /* All that needs memory, before anything is changed. */
 static bool take(struct mst_cluster *cluster, struct mst_task_worker *worker,
                  const struct mst_cluster_message *hello)
 {
-    struct mst_function *functions;
+    const struct mst_mem *mem = &cluster->mem;
+    struct mst_cluster_message *copy = hello_copy(mem, hello);
+    struct mst_attempt *strays = mst_mem_array(mem, (size_t)hello->held_count + 1, sizeof(*strays));
+    uint64_t *values = mst_mem_array(mem, (size_t)hello->value_count + 1, sizeof(*values));
 
-    if (!mst_loss_stray(cluster, worker, hello->held, hello->held_count) ||
-        !mst_value_stray(cluster, worker, hello->values, hello->value_count) ||
-        !blamed_room(cluster, worker, hello->slots) || !mst_task_worker_number(cluster, worker)) {
+    if (!copy || !strays || !values || !blamed_room(cluster, worker, hello->slots) ||
+        !mst_task_worker_number(cluster, worker)) {
+        mst_mem_release(mem, copy);
+        mst_mem_release(mem, strays);
+        mst_mem_release(mem, values);
         return false;
     }
-    functions = cluster->mem.alloc(cluster->mem.ctx, functions_size(hello) + 1);
-    if (!functions) {
-        return false;
-    }
-    functions_copy(functions, hello);
-    mst_mem_release(&cluster->mem, worker->functions);
-    worker->functions = functions;
-    worker->function_count = hello->function_count;
+    mst_mem_release(mem, worker->hello);
+    mst_mem_release(mem, worker->strays);
+    mst_mem_release(mem, worker->stray_values);
+    worker->hello = copy;
+    worker->strays = strays;
+    worker->stray_values = values;
     worker->slots = hello->slots;
     return true;
 }
@@ -285,8 +234,7 @@ static bool is_whole(const struct mst_task_worker *worker, const struct mst_clus
 static void accept(struct mst_cluster *cluster, struct mst_task_link *link,
                    struct mst_task_worker *worker, const struct mst_cluster_message *said)
 {
-    struct mst_cluster_message without = *said;
-    const struct mst_cluster_message *hello = &without;
+    struct mst_cluster_message hello = *said;
     bool again = worker->link != NULL;
     bool whole = is_whole(worker, said);
     uint64_t came = whole ? worker->results + 1 - said->results : 0;
@@ -298,23 +246,23 @@ static void accept(struct mst_cluster *cluster, struct mst_task_link *link,
         came = said->held_count;
     }
     if (came > 0) { /* WELCOME says so, and it holds them no more */
-        without.held += came;
-        without.held_count -= (uint32_t)came;
+        hello.held += came;
+        hello.held_count -= (uint32_t)came;
     }
-    if (!take(cluster, worker, hello)) {
+    if (!take(cluster, worker, &hello)) {
         mst_link_close(cluster, link);
         if (again) {
             mst_loss_silent(cluster, worker, false);
         }
         return;
     }
-    mst_loss_back(cluster, worker, hello, whole);
-    mst_values_back(cluster, worker, hello->values, hello->value_count);
+    mst_loss_back(cluster, worker, whole);
+    mst_values_back(cluster, worker);
     start_delay(cluster, worker);
     link->worker = worker;
     worker->link = link;
     worker->heard_ns = cluster->now_ns;
-    worker->pid = hello->pid;
+    worker->pid = hello.pid;
     worker->connection = link->connection;
     cluster->connected++;
     cluster->slots += worker->slots;
@@ -371,14 +319,13 @@ static void first(struct mst_cluster *cluster, struct mst_task_link *link,
 void mst_link_member(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     MST_EACH(link, &cluster->all_links, struct mst_task_link, all) {
-        struct mst_task_hello *hello = link->hello;
+        struct mst_cluster_message *hello = link->hello;
 
-        if (hello && !link->closing && hello->message.index == worker->index &&
-            hello->message.incarnation <= worker->incarnation) {
+        if (hello && !link->closing && hello->index == worker->index &&
+            hello->incarnation <= worker->incarnation) {
             link->hello = NULL;
             cluster->hellos--;
-            hello->message.cluster = cluster->config.name;
-            first(cluster, link, &hello->message);
+            first(cluster, link, hello);
             mst_mem_release(&cluster->mem, hello);
         }
     }

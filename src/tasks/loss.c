@@ -277,31 +277,6 @@ static struct mst_closure *current(struct mst_cluster *cluster,
                : NULL;
 }
 
-/* What it holds although nobody waits for it is to be cancelled. */
-bool mst_loss_stray(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                    const struct mst_attempt *attempts, uint32_t count)
-{
-    struct mst_attempt *strays = NULL;
-    uint32_t found = 0;
-
-    if (count > 0) {
-        strays = mst_mem_array(&cluster->mem, count, sizeof(struct mst_attempt));
-        if (!strays) {
-            return false;
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (!current(cluster, worker, attempts[i])) {
-            strays[found++] = attempts[i];
-        }
-    }
-    mst_mem_release(&cluster->mem, worker->strays);
-    worker->strays = strays;
-    worker->stray_count = found;
-    return true;
-}
-
-/* `whole`: what it does not hold never came to it, or its result came back. */
 static void not_held(struct mst_cluster *cluster, struct mst_closure *closure, bool whole)
 {
     if (closure->held) {
@@ -320,9 +295,10 @@ static void not_held(struct mst_cluster *cluster, struct mst_closure *closure, b
     }
 }
 
-void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                   const struct mst_cluster_message *hello, bool whole)
+/* An attempt that it holds and that is not current is cancelled. */
+void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker, bool whole)
 {
+    const struct mst_cluster_message *hello = worker->hello;
     struct mst_list *lists[] = {&worker->prefetched, &worker->running};
 
     for (uint32_t i = 0; i < hello->held_count; i++) {
@@ -330,6 +306,8 @@ void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
 
         if (closure) {
             closure->held = true;
+        } else {
+            worker->strays[worker->stray_count++] = hello->held[i];
         }
     }
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {

@@ -188,17 +188,17 @@ struct mst_task_worker {
     struct mst_task_alarm silent, away, start;
     char *host;
     size_t host_size;
-    struct mst_function *functions; /* of HELLO, copied; one allocation */
-    struct mst_attempt *strays;     /* to be cancelled; one allocation */
-    uint64_t *stray_values;         /* to be dropped; one allocation */
-    uint64_t *blamed;               /* closures that ran when it went silent */
-    uint64_t overdue_ns;            /* when the time of the first of those was over; NEVER */
+    struct mst_cluster_message *hello; /* a copy, with its functions; NULL: not yet */
+    struct mst_attempt *strays;        /* to be cancelled; one allocation */
+    uint64_t *stray_values;            /* to be dropped; one allocation */
+    uint64_t *blamed;                  /* closures that ran when it went silent */
+    uint64_t overdue_ns;               /* when the time of the first of those was over; NEVER */
     uint64_t incarnation, pid, load_ns, load_bytes, done;
     uint64_t results;    /* of this incarnation that came in */
     uint64_t connection; /* the last one of this incarnation */
     uint64_t heard_ns;   /* when its last message came */
     uint32_t number, index;
-    uint32_t slots, function_count, stray_count, stray_value_count, blamed_count, blamed_room;
+    uint32_t slots, stray_count, stray_value_count, blamed_count, blamed_room;
     uint32_t running_count, prefetched_count;
     uint32_t losses;
     enum mst_room room;
@@ -211,13 +211,11 @@ struct mst_task_worker {
     bool owe_welcome, owe_drain, owe_builds;
 };
 
-struct mst_task_hello; /* a copy of one that is held */
-
 struct mst_task_link {
-    struct mst_table_node node;     /* by connection */
-    struct mst_list all, todo;      /* todo: to be refused or closed */
-    struct mst_task_worker *worker; /* NULL: not yet */
-    struct mst_task_hello *hello;   /* held until its member is known */
+    struct mst_table_node node;        /* by connection */
+    struct mst_list all, todo;         /* todo: to be refused or closed */
+    struct mst_task_worker *worker;    /* NULL: not yet */
+    struct mst_cluster_message *hello; /* a copy, held until its member is known */
     uint64_t connection;
     muster_status refused; /* OK: no */
     bool owe_refused;
@@ -427,10 +425,8 @@ void mst_loss_silent(struct mst_cluster *cluster, struct mst_task_worker *worker
 void mst_loss_lost(struct mst_cluster *cluster, struct mst_task_worker *worker, bool crashed,
                    struct mst_worker_end end);
 void mst_loss_given_up(struct mst_cluster *cluster, struct mst_task_worker *worker);
-void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                   const struct mst_cluster_message *hello, bool whole);
-bool mst_loss_stray(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                    const struct mst_attempt *attempts, uint32_t count);
+/* Its HELLO has come. `whole`: what it does not hold never reached it, or its result came back. */
+void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker, bool whole);
 /* How it goes on with one that may have cost workers. */
 bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure);
 
@@ -462,10 +458,7 @@ void mst_value_use(struct mst_cluster *cluster, const struct mst_closure *closur
 void mst_value_leave(struct mst_cluster *cluster, const struct mst_closure *closure);
 bool mst_values_room(struct mst_cluster *cluster, uint32_t workers);
 void mst_values_lost(struct mst_cluster *cluster, const struct mst_task_worker *worker);
-bool mst_value_stray(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                     const uint64_t *held, uint32_t count);
-void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                     const uint64_t *held, uint32_t count);
+void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker);
 /* The message that makes a value there; false: nothing is to be built. */
 bool mst_value_build_next(struct mst_cluster *cluster, struct mst_task_worker *worker);
 bool mst_value_build_for(struct mst_cluster *cluster, struct mst_task_worker *worker,

@@ -54,8 +54,8 @@ static uint32_t place_in(const struct mst_task_worker *worker, const struct mst_
 {
     struct mst_slice name = mst_slice_of(kind->name, kind->name_size);
 
-    for (uint32_t i = 0; i < worker->function_count; i++) {
-        const struct mst_function *function = &worker->functions[i];
+    for (uint32_t i = 0; i < worker->hello->function_count; i++) {
+        const struct mst_function *function = &worker->hello->functions[i];
 
         if ((kind->version == 0 || kind->version == function->version) &&
             mst_slice_equal(function->name, name)) {

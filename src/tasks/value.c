@@ -202,46 +202,29 @@ void mst_values_lost(struct mst_cluster *cluster, const struct mst_task_worker *
     cluster->changed = true;
 }
 
-static bool lists(const uint64_t *held, uint32_t count, uint64_t number)
+static bool lists(const struct mst_cluster_message *hello, uint64_t number)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (held[i] == number) {
+    for (uint32_t i = 0; i < hello->value_count; i++) {
+        if (hello->values[i] == number) {
             return true;
         }
     }
     return false;
 }
 
-/* What it has although nobody knows of it is to be dropped. */
-bool mst_value_stray(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                     const uint64_t *held, uint32_t count)
+/* A value that it has and that is unknown here is dropped. */
+void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    uint64_t *strays = NULL;
-    uint32_t found = 0;
+    const struct mst_cluster_message *hello = worker->hello;
 
-    if (count > 0) {
-        strays = mst_mem_array(&cluster->mem, count, sizeof(uint64_t));
-        if (!strays) {
-            return false;
+    for (uint32_t i = 0; i < hello->value_count; i++) {
+        if (!mst_value_find(cluster, hello->values[i])) {
+            worker->stray_values[worker->stray_value_count++] = hello->values[i];
         }
     }
-    for (uint32_t i = 0; i < count; i++) {
-        if (!mst_value_find(cluster, held[i])) {
-            strays[found++] = held[i];
-        }
-    }
-    mst_mem_release(&cluster->mem, worker->stray_values);
-    worker->stray_values = strays;
-    worker->stray_value_count = found;
-    return true;
-}
-
-void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                     const uint64_t *held, uint32_t count)
-{
     MST_EACH(value, &cluster->values_all, struct mst_value, place) {
         struct mst_entry *entry = &value->entries[worker->number];
-        bool there = lists(held, count, value->number);
+        bool there = lists(hello, value->number);
 
         if (entry->state == MST_CLOSURE_RUNNING || (entry->state == MST_CLOSURE_VALUE && !there)) {
             entry_clear(cluster, entry);

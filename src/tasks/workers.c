@@ -275,7 +275,7 @@ void mst_workers_free(struct mst_cluster *cluster)
     MST_EACH(worker, &cluster->members, struct mst_task_worker, member) {
         mst_table_remove(&cluster->workers_by_index, &worker->node);
         mst_mem_release(&cluster->mem, worker->host);
-        mst_mem_release(&cluster->mem, worker->functions);
+        mst_mem_release(&cluster->mem, worker->hello);
         mst_mem_release(&cluster->mem, worker->strays);
         mst_mem_release(&cluster->mem, worker->stray_values);
         mst_mem_release(&cluster->mem, worker->blamed);
