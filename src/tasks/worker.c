@@ -2,6 +2,7 @@
 /* The worker's machine: the inputs of its shell, and the way from term to term. */
 #include "base/panic.h"
 #include "base/text.h"
+#include "proto/copy.h"
 #include "tasks/worker_machine.h"
 
 void mst_worker_say(struct mst_worker *worker, const char *words, uint64_t number,
@@ -21,48 +22,30 @@ void mst_worker_say(struct mst_worker *worker, const char *words, uint64_t numbe
 
 /* ---- new, free ---- */
 
-static size_t words_size(const struct mst_worker_config *config)
-{
-    size_t size = config->cluster.size + config->host.size;
-
-    for (uint32_t i = 0; i < config->function_count; i++) {
-        size += config->functions[i].name.size;
-    }
-    return size;
-}
-
-static struct mst_slice word(char **at, struct mst_slice slice)
-{
-    struct mst_slice copy = mst_slice_of(*at, slice.size);
-
-    if (slice.size > 0) {
-        memcpy(*at, slice.data, slice.size);
-    }
-    *at += slice.size;
-    return copy;
-}
-
-/* The functions, and behind them all names. */
+/* The configuration, as the part of HELLO that stays the same. */
 static bool config_copy(struct mst_worker *worker, const struct mst_worker_config *config)
 {
-    size_t list = config->function_count * sizeof(*config->functions);
-    struct mst_function *functions;
-    char *at;
+    const struct mst_cluster_message hello = {.type = MST_CLUSTER_HELLO,
+                                              .version = MST_CLUSTER_VERSION,
+                                              .cluster = config->cluster,
+                                              .index = config->index,
+                                              .incarnation = config->incarnation,
+                                              .pid = config->pid,
+                                              .host = config->host,
+                                              .slots = config->slots,
+                                              .functions = config->functions,
+                                              .function_count = config->function_count};
 
-    worker->words = worker->mem.alloc(worker->mem.ctx, list + words_size(config) + 1);
+    worker->words =
+        worker->mem.alloc(worker->mem.ctx, mst_copy_size(&mst_cluster_fields, &hello) + 1);
     if (!worker->words) {
         return false;
     }
-    functions = worker->words;
-    at = (char *)worker->words + list;
+    mst_copy(&mst_cluster_fields, &worker->hello, &hello, worker->words);
     worker->config = *config;
-    worker->config.cluster = word(&at, config->cluster);
-    worker->config.host = word(&at, config->host);
-    for (uint32_t i = 0; i < config->function_count; i++) {
-        functions[i] = config->functions[i];
-        functions[i].name = word(&at, config->functions[i].name);
-    }
-    worker->config.functions = functions;
+    worker->config.cluster = worker->hello.cluster;
+    worker->config.host = worker->hello.host;
+    worker->config.functions = worker->hello.functions;
     return true;
 }
 
@@ -219,23 +202,13 @@ static bool hello_fill(struct mst_worker *worker)
     }
     list = worker->hello_lists;
     held = (struct mst_attempt *)(void *)((char *)worker->hello_lists + values);
-    *hello = (struct mst_cluster_message){
-        .type = MST_CLUSTER_HELLO,
-        .version = MST_CLUSTER_VERSION,
-        .cluster = worker->config.cluster,
-        .index = worker->config.index,
-        .incarnation = worker->config.incarnation,
-        .pid = worker->config.pid,
-        .host = worker->config.host,
-        .slots = worker->config.slots,
-        .functions = worker->config.functions,
-        .function_count = worker->config.function_count,
-        .held = held,
-        .values = list,
-        .term = worker->term,
-        .turn = ++worker->turn,
-        .results = worker->forgot ? 0 : worker->results - worker->sent_count + 1,
-    };
+    hello->held = held;
+    hello->held_count = 0;
+    hello->values = list;
+    hello->value_count = 0;
+    hello->term = worker->term;
+    hello->turn = ++worker->turn;
+    hello->results = worker->forgot ? 0 : worker->results - worker->sent_count + 1;
     for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
         MST_EACH(out, results[i], const struct mst_worker_out, link) {
             held[hello->held_count++] = out->message->attempt;
