@@ -19,9 +19,6 @@ static int order(const void *key, const struct mst_tree_node *node)
 void mst_alarms_init(struct mst_cluster *cluster)
 {
     mst_tree_init(&cluster->alarms, order);
-    cluster->recall.of = MST_ALARM_RECALL;
-    cluster->watchdog.of = MST_ALARM_WATCHDOG;
-    cluster->too_few.of = MST_ALARM_TOO_FEW;
 }
 
 void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uint64_t due_ns)

@@ -113,8 +113,10 @@ static void due_in_queue(struct mst_cluster *cluster, struct mst_closure *closur
     mst_closure_alarm(cluster, closure);
 }
 
-void mst_closure_due(struct mst_cluster *cluster, struct mst_closure *closure)
+void mst_closure_due(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
 {
+    struct mst_closure *closure = MST_CONTAINER(alarm, struct mst_closure, alarm);
+
     if (!mst_closure_out(closure)) {
         due_in_queue(cluster, closure);
     } else if (closure->stopping != MST_ORIGIN_NONE) {
@@ -270,8 +272,10 @@ static struct mst_closure *closure_new(struct mst_cluster *cluster,
     if (!closure) {
         return NULL;
     }
-    *closure = (struct mst_closure){
-        .bytes = bytes, .part_count = call->parts.count, .need_count = call->need_count};
+    *closure = (struct mst_closure){.alarm = {.ring = mst_closure_due},
+                                    .bytes = bytes,
+                                    .part_count = call->parts.count,
+                                    .need_count = call->need_count};
     items = (struct mst_part *)(closure + 1);
     to = (char *)items + parts;
     if (needs > 0) {

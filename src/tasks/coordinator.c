@@ -6,6 +6,100 @@
 #include "base/text.h"
 #include "tasks/machine.h"
 
+/* ---- the clock ---- */
+
+/* The oldest ones, and why they are not running. */
+static void say_waits(struct mst_cluster *cluster)
+{
+    uint32_t said = 0;
+
+    MST_EACH(closure, &cluster->live, const struct mst_closure, live) {
+        if (mst_closure_out(closure)) {
+            continue;
+        }
+        if (said++ == MST_CLUSTER_WAITS_MAX) {
+            return;
+        }
+        mst_effect_say(
+            cluster, MST_CLUSTER_LINE_WAITS, NULL, closure->number,
+            (cluster->now_ns - closure->admitted_ns) / NS_PER_MS,
+            mst_slice_text(mst_cluster_wait_sentence(mst_closure_waits(cluster, closure))));
+    }
+}
+
+/* What helps to tell one that hangs from one that takes long. */
+static void say_stuck(struct mst_cluster *cluster, const struct mst_task_worker *worker,
+                      const struct mst_closure *closure)
+{
+    const struct mst_progress *progress = closure->progress;
+    bool reported = progress && progress->reported_ns >= closure->begun_ns;
+    bool has_words = reported && progress->size > 0;
+    char line[MST_FAILURE_TEXT_MAX], last[64] = "no progress told";
+
+    if (reported) {
+        mst_text_print(last, sizeof(last), "its last progress " MST_SECONDS " ago",
+                       MST_SECONDS_ARGS((cluster->now_ns - progress->reported_ns) / NS_PER_MS));
+    }
+    mst_text_print(line, sizeof(line),
+                   "attempt %u of '%.*s', its worker last heard " MST_SECONDS " ago, %s%s%.*s%s",
+                   closure->attempt, (int)closure->kind->name_size, closure->kind->name,
+                   MST_SECONDS_ARGS((cluster->now_ns - worker->heard_ns) / NS_PER_MS), last,
+                   has_words ? " (" : "", has_words ? (int)progress->size : 0,
+                   has_words ? progress->text : "", has_words ? ")" : "");
+    mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, worker, closure->number,
+                   (cluster->now_ns - closure->begun_ns) / NS_PER_MS, mst_slice_text(line));
+}
+
+/* Nothing has moved for long, though something should: what runs and for how long, what waits and
+ * why. */
+static void watchdog(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
+{
+    uint64_t span_ns = cluster->config.watchdog_ns;
+    bool idle = mst_list_empty(&cluster->live);
+    uint32_t said = 0;
+
+    if (idle || cluster->now_ns - cluster->progress_ns < span_ns) {
+        uint64_t since_ns = idle ? cluster->now_ns : cluster->progress_ns;
+
+        mst_alarm_at(cluster, alarm, mst_after_ns(since_ns, span_ns));
+        return;
+    }
+    for (uint32_t i = 0; i < cluster->worker_count && said < MST_CLUSTER_STUCK_MAX; i++) {
+        const struct mst_task_worker *worker = cluster->workers[i];
+
+        if (worker->running_count > 0) {
+            say_stuck(cluster, worker,
+                      MST_CONTAINER(worker->running.next, struct mst_closure, place.list));
+            said++;
+        }
+    }
+    say_waits(cluster);
+    mst_alarm_at(cluster, alarm, mst_after_ns(cluster->now_ns, span_ns));
+}
+
+static void too_few(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
+{
+    (void)alarm;
+    mst_cluster_over(cluster, MUSTER_ETOOFEW);
+}
+
+void mst_cluster_tick(struct mst_cluster *cluster, uint64_t now_ns)
+{
+    struct mst_task_alarm *alarm;
+
+    cluster->now_ns = now_ns;
+    while ((alarm = mst_alarm_due(cluster, now_ns))) {
+        alarm->ring(cluster, alarm);
+    }
+}
+
+uint64_t mst_cluster_deadline_ns(const struct mst_cluster *cluster)
+{
+    struct mst_tree_node *first = mst_tree_first(&cluster->alarms);
+
+    return first ? MST_CONTAINER(first, struct mst_task_alarm, node)->due_ns : NEVER;
+}
+
 /* ---- beginning ---- */
 
 static bool makes_sense(const struct mst_cluster_config *config)
@@ -61,6 +155,9 @@ muster_status mst_cluster_new(struct mst_cluster **out, uint64_t now_ns,
     cluster->prng.state = config->seed;
     cluster->series = 1;
     cluster->recall_ns = MST_CLUSTER_RECALL_NS;
+    cluster->recall.ring = mst_dispatch_recall;
+    cluster->watchdog.ring = watchdog;
+    cluster->too_few.ring = too_few;
     lists_init(cluster);
     for (size_t i = 0; i < sizeof(cluster->timers) / sizeof(cluster->timers[0]); i++) {
         mst_histogram_init(&cluster->timers[i], &mst_cluster_time_bounds);
@@ -90,126 +187,6 @@ void mst_cluster_free(struct mst_cluster *cluster)
     mst_state_servers_free(cluster);
     mst_lines_free(cluster);
     mst_mem_release(&mem, cluster);
-}
-
-/* ---- the clock ---- */
-
-/* The oldest ones, and why they are not running. */
-static void say_waits(struct mst_cluster *cluster)
-{
-    uint32_t said = 0;
-
-    MST_EACH(closure, &cluster->live, const struct mst_closure, live) {
-        if (mst_closure_out(closure)) {
-            continue;
-        }
-        if (said++ == MST_CLUSTER_WAITS_MAX) {
-            return;
-        }
-        mst_effect_say(
-            cluster, MST_CLUSTER_LINE_WAITS, NULL, closure->number,
-            (cluster->now_ns - closure->admitted_ns) / NS_PER_MS,
-            mst_slice_text(mst_cluster_wait_sentence(mst_closure_waits(cluster, closure))));
-    }
-}
-
-/* What helps to tell one that hangs from one that takes long. */
-static void say_stuck(struct mst_cluster *cluster, const struct mst_task_worker *worker,
-                      const struct mst_closure *closure)
-{
-    const struct mst_progress *progress = closure->progress;
-    bool reported = progress && progress->reported_ns >= closure->begun_ns;
-    bool has_words = reported && progress->size > 0;
-    char line[MST_FAILURE_TEXT_MAX], last[64] = "no progress told";
-
-    if (reported) {
-        mst_text_print(last, sizeof(last), "its last progress " MST_SECONDS " ago",
-                       MST_SECONDS_ARGS((cluster->now_ns - progress->reported_ns) / NS_PER_MS));
-    }
-    mst_text_print(line, sizeof(line),
-                   "attempt %u of '%.*s', its worker last heard " MST_SECONDS " ago, %s%s%.*s%s",
-                   closure->attempt, (int)closure->kind->name_size, closure->kind->name,
-                   MST_SECONDS_ARGS((cluster->now_ns - worker->heard_ns) / NS_PER_MS), last,
-                   has_words ? " (" : "", has_words ? (int)progress->size : 0,
-                   has_words ? progress->text : "", has_words ? ")" : "");
-    mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, worker, closure->number,
-                   (cluster->now_ns - closure->begun_ns) / NS_PER_MS, mst_slice_text(line));
-}
-
-/* Nothing has moved for long, though something should: what runs and for how long, what waits and
- * why. */
-static void watchdog(struct mst_cluster *cluster)
-{
-    uint64_t span_ns = cluster->config.watchdog_ns;
-    bool idle = mst_list_empty(&cluster->live);
-    uint32_t said = 0;
-
-    if (idle || cluster->now_ns - cluster->progress_ns < span_ns) {
-        uint64_t since_ns = idle ? cluster->now_ns : cluster->progress_ns;
-
-        mst_alarm_at(cluster, &cluster->watchdog, mst_after_ns(since_ns, span_ns));
-        return;
-    }
-    for (uint32_t i = 0; i < cluster->worker_count && said < MST_CLUSTER_STUCK_MAX; i++) {
-        const struct mst_task_worker *worker = cluster->workers[i];
-
-        if (worker->running_count > 0) {
-            say_stuck(cluster, worker,
-                      MST_CONTAINER(worker->running.next, struct mst_closure, place.list));
-            said++;
-        }
-    }
-    say_waits(cluster);
-    mst_alarm_at(cluster, &cluster->watchdog, mst_after_ns(cluster->now_ns, span_ns));
-}
-
-static void due(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
-{
-    switch (alarm->of) {
-    case MST_ALARM_CLOSURE:
-        mst_closure_due(cluster, MST_CONTAINER(alarm, struct mst_closure, alarm));
-        return;
-    case MST_ALARM_SILENT:
-        mst_task_worker_due(cluster, MST_CONTAINER(alarm, struct mst_task_worker, silent),
-                            alarm->of);
-        return;
-    case MST_ALARM_AWAY:
-        mst_task_worker_due(cluster, MST_CONTAINER(alarm, struct mst_task_worker, away), alarm->of);
-        return;
-    case MST_ALARM_START:
-        mst_task_worker_due(cluster, MST_CONTAINER(alarm, struct mst_task_worker, start),
-                            alarm->of);
-        return;
-    case MST_ALARM_UNKNOWN:
-        mst_kind_unknown(cluster, MST_CONTAINER(alarm, struct mst_kind, unknown));
-        return;
-    case MST_ALARM_RECALL:
-        mst_dispatch_recall(cluster);
-        return;
-    case MST_ALARM_WATCHDOG:
-        watchdog(cluster);
-        return;
-    case MST_ALARM_TOO_FEW:
-        mst_cluster_over(cluster, MUSTER_ETOOFEW);
-        return;
-    }
-}
-
-void mst_cluster_tick(struct mst_cluster *cluster, uint64_t now_ns)
-{
-    struct mst_task_alarm *alarm;
-
-    cluster->now_ns = now_ns;
-    while ((alarm = mst_alarm_due(cluster, now_ns))) {
-        due(cluster, alarm);
-    }
-}
-
-uint64_t mst_cluster_deadline_ns(const struct mst_cluster *cluster)
-{
-    struct mst_tree_node *first = mst_tree_first(&cluster->alarms);
-
-    return first ? MST_CONTAINER(first, struct mst_task_alarm, node)->due_ns : NEVER;
 }
 
 /* ---- the end ---- */

@@ -313,11 +313,12 @@ static uint64_t recall_from(struct mst_cluster *cluster, struct mst_task_worker 
     return count;
 }
 
-void mst_dispatch_recall(struct mst_cluster *cluster)
+void mst_dispatch_recall(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
 {
     uint64_t slots = free_slots(cluster);
     uint64_t most = slots;
 
+    (void)alarm;
     cluster->recalls++;
     for (uint32_t i = 0; i < cluster->worker_count && most > 0; i++) {
         if (cluster->workers[i]->link) {

@@ -37,21 +37,10 @@ enum {
 
 /* ---- times: one tree of them ---- */
 
-enum mst_alarm_of {
-    MST_ALARM_CLOSURE = 0, /* the next that is due of its deadlines, backoff, grace */
-    MST_ALARM_SILENT = 1,  /* a worker's: its runs are put back */
-    MST_ALARM_AWAY = 2,    /* a worker's: it is given up */
-    MST_ALARM_START = 3,   /* a worker's: it may begin */
-    MST_ALARM_UNKNOWN = 4, /* a function's: nobody has it */
-    MST_ALARM_RECALL = 5,  /* prefetched beside idle workers */
-    MST_ALARM_WATCHDOG = 6,
-    MST_ALARM_TOO_FEW = 7
-};
-
 struct mst_task_alarm {
     struct mst_tree_node node;
     uint64_t due_ns, order;
-    enum mst_alarm_of of;
+    void (*ring)(struct mst_cluster *cluster, struct mst_task_alarm *alarm);
 };
 
 /* ---- failures ---- */
@@ -68,10 +57,10 @@ struct mst_task_failure {
 /* A function as it is asked for: by name, and exact or any version. */
 struct mst_kind {
     struct mst_table_node node;
-    struct mst_list ready; /* something is queued, and perhaps somebody can run it */
-    struct mst_list fifo;  /* closures as they were admitted */
-    struct mst_tree again; /* those that came back, by number */
-    struct mst_task_alarm unknown;
+    struct mst_list ready;         /* something is queued, and perhaps somebody can run it */
+    struct mst_list fifo;          /* closures as they were admitted */
+    struct mst_tree again;         /* those that came back, by number */
+    struct mst_task_alarm unknown; /* no worker has it */
     uint64_t created_ns;
     uint32_t *places; /* by worker: 1 + its place in the worker's list; 0: it does not have it */
     uint32_t room;    /* of places */
@@ -119,8 +108,8 @@ struct mst_closure {
         struct mst_list list;      /* FIFO, RUNNING, PREFETCHED */
         struct mst_tree_node tree; /* AGAIN, ALONE */
     } place;
-    struct mst_list owed; /* of its worker: a message about it */
-    struct mst_task_alarm alarm;
+    struct mst_list owed;        /* of its worker: a message about it */
+    struct mst_task_alarm alarm; /* the next that is due of its deadlines, backoff, grace */
     struct mst_kind *kind;
     struct mst_task_worker *worker; /* RUNNING, PREFETCHED; ALONE: which it waits for, or NULL */
     struct mst_task_result *result;
@@ -185,7 +174,9 @@ struct mst_task_worker {
     struct mst_list running, prefetched;
     struct mst_task_link *link; /* NULL: not connected */
     struct mst_closure *reserved;
-    struct mst_task_alarm silent, away, start;
+    struct mst_task_alarm silent; /* its runs are put back */
+    struct mst_task_alarm away;   /* it is given up */
+    struct mst_task_alarm start;  /* it may begin */
     char *host;
     size_t host_size;
     struct mst_cluster_message *hello; /* a copy, with its functions; NULL: not yet */
@@ -286,7 +277,8 @@ struct mst_cluster {
 
     struct mst_tree alarms;
     uint64_t alarm_order;
-    struct mst_task_alarm recall, watchdog, too_few;
+    struct mst_task_alarm recall; /* prefetched beside idle workers */
+    struct mst_task_alarm watchdog, too_few;
     uint64_t progress_ns; /* the last one */
 
     struct mst_table closures;
@@ -362,7 +354,6 @@ void mst_kinds_free(struct mst_cluster *cluster);
 bool mst_kinds_room(struct mst_cluster *cluster, uint32_t workers);
 void mst_kinds_offered(struct mst_cluster *cluster, struct mst_task_worker *worker);
 void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_task_worker *worker);
-void mst_kind_unknown(struct mst_cluster *cluster, struct mst_kind *kind); /* nobody has it */
 void mst_kinds_unstick(struct mst_cluster *cluster,
                        const struct mst_task_worker *worker); /* it has room */
 void mst_queue_append(struct mst_cluster *cluster, struct mst_closure *closure);
@@ -376,7 +367,7 @@ struct mst_closure *mst_closure_find(const struct mst_cluster *cluster, uint64_t
 bool mst_closure_settled(const struct mst_closure *closure);
 bool mst_closure_out(const struct mst_closure *closure);
 void mst_closure_alarm(struct mst_cluster *cluster, struct mst_closure *closure);
-void mst_closure_due(struct mst_cluster *cluster, struct mst_closure *closure);
+void mst_closure_due(struct mst_cluster *cluster, struct mst_task_alarm *alarm);
 /* Settles it, wherever it is. `failure` is taken; NULL: nothing more to say. */
 void mst_closure_fail(struct mst_cluster *cluster, struct mst_closure *closure,
                       enum mst_origin origin, struct mst_task_failure *failure);
@@ -403,12 +394,10 @@ void mst_task_worker_update(struct mst_cluster *cluster,
 bool mst_task_worker_number(struct mst_cluster *cluster,
                             struct mst_task_worker *worker); /* false: no memory */
 void mst_task_worker_todo(struct mst_cluster *cluster, struct mst_task_worker *worker);
-void mst_task_worker_due(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                         enum mst_alarm_of of);
 bool mst_task_worker_usable(const struct mst_task_worker *worker);
 bool mst_task_worker_here(const struct mst_task_worker *worker); /* a member, heard or not */
 uint32_t mst_task_worker_place(const struct mst_task_worker *worker, const struct mst_kind *kind);
-void mst_workers_few(struct mst_cluster *cluster);
+void mst_workers_few(struct mst_cluster *cluster); /* for too long, and the cluster is over */
 void mst_workers_free(struct mst_cluster *cluster);
 
 /* link.c */
@@ -443,7 +432,7 @@ mst_poison_failure(const struct mst_cluster *cluster,
 bool mst_dispatch_next(struct mst_cluster *cluster);
 void mst_dispatch_promote(struct mst_cluster *cluster, struct mst_task_worker *worker);
 void mst_dispatch_leave(struct mst_cluster *cluster, struct mst_closure *closure);
-void mst_dispatch_recall(struct mst_cluster *cluster);
+void mst_dispatch_recall(struct mst_cluster *cluster, struct mst_task_alarm *alarm);
 void mst_dispatch_watch(struct mst_cluster *cluster);
 
 /* result.c */

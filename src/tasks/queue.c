@@ -108,6 +108,20 @@ static void watch_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
     }
 }
 
+/* No worker has had it for too long. */
+static void unknown(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
+{
+    struct mst_kind *kind = MST_CONTAINER(alarm, struct mst_kind, unknown);
+    struct mst_closure *closure;
+
+    if (kind->providers > 0 || cluster->connected == 0) {
+        return;
+    }
+    while ((closure = mst_queue_head(kind)) || (closure = alone_of(cluster, kind))) {
+        mst_closure_fail(cluster, closure, MST_ORIGIN_UNKNOWN, NULL);
+    }
+}
+
 static bool kinds_grow(struct mst_cluster *cluster)
 {
     uint32_t room = cluster->kind_room == 0 ? 16 : 2 * cluster->kind_room;
@@ -144,7 +158,7 @@ static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice n
     kind->id = cluster->kind_count;
     kind->version = version;
     kind->created_ns = cluster->now_ns;
-    kind->unknown.of = MST_ALARM_UNKNOWN;
+    kind->unknown.ring = unknown;
     kind->name_size = name.size;
     memcpy(kind->name, name.data, name.size);
     mst_list_init(&kind->fifo);
@@ -229,18 +243,6 @@ void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_task_worker *wo
             kind->providers--;
         }
         watch_unknown(cluster, kind);
-    }
-}
-
-void mst_kind_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
-{
-    struct mst_closure *closure;
-
-    if (kind->providers > 0 || cluster->connected == 0) {
-        return;
-    }
-    while ((closure = mst_queue_head(kind)) || (closure = alone_of(cluster, kind))) {
-        mst_closure_fail(cluster, closure, MST_ORIGIN_UNKNOWN, NULL);
     }
 }
 

@@ -127,6 +127,27 @@ static bool hands_grow(struct mst_cluster *cluster)
     return true;
 }
 
+static void silent(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
+{
+    struct mst_task_worker *worker = MST_CONTAINER(alarm, struct mst_task_worker, silent);
+
+    mst_loss_silent(cluster, worker, true);
+    mst_task_worker_update(cluster, worker);
+}
+
+static void away(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
+{
+    struct mst_task_worker *worker = MST_CONTAINER(alarm, struct mst_task_worker, away);
+
+    mst_loss_given_up(cluster, worker);
+    mst_task_worker_update(cluster, worker);
+}
+
+static void start(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
+{
+    mst_task_worker_update(cluster, MST_CONTAINER(alarm, struct mst_task_worker, start));
+}
+
 static struct mst_task_worker *worker_new(struct mst_cluster *cluster, uint32_t index)
 {
     struct mst_task_worker *worker = mst_mem_zalloc(&cluster->mem, sizeof(*worker));
@@ -134,9 +155,9 @@ static struct mst_task_worker *worker_new(struct mst_cluster *cluster, uint32_t 
     if (worker) {
         worker->index = index;
         worker->number = MST_WORKER_NONE;
-        worker->silent.of = MST_ALARM_SILENT;
-        worker->away.of = MST_ALARM_AWAY;
-        worker->start.of = MST_ALARM_START;
+        worker->silent.ring = silent;
+        worker->away.ring = away;
+        worker->start.ring = start;
         mst_list_init(&worker->owed);
         mst_list_init(&worker->running);
         mst_list_init(&worker->prefetched);
@@ -244,17 +265,6 @@ muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, u
     mst_task_worker_update(cluster, worker);
     mst_workers_few(cluster);
     return MUSTER_OK;
-}
-
-void mst_task_worker_due(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                         enum mst_alarm_of of)
-{
-    if (of == MST_ALARM_SILENT) {
-        mst_loss_silent(cluster, worker, true);
-    } else if (of == MST_ALARM_AWAY) {
-        mst_loss_given_up(cluster, worker);
-    }
-    mst_task_worker_update(cluster, worker);
 }
 
 void mst_cluster_drain_worker(struct mst_cluster *cluster, uint64_t now_ns, uint32_t number)
