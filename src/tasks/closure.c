@@ -89,17 +89,6 @@ static void unanswered(struct mst_cluster *cluster, struct mst_closure *closure)
     }
 }
 
-/* Whether it has begun is for its worker to say. */
-static void recall(struct mst_cluster *cluster, struct mst_closure *closure)
-{
-    closure->owe_recall = true;
-    closure->recalled = true;
-    if (!mst_list_linked(&closure->owed)) {
-        mst_list_append(&closure->worker->owed, &closure->owed);
-    }
-    mst_task_worker_todo(cluster, closure->worker);
-}
-
 static void due_in_queue(struct mst_cluster *cluster, struct mst_closure *closure)
 {
     if (too_late(closure, cluster->now_ns)) {
@@ -125,7 +114,8 @@ void mst_closure_due(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
         mst_series_stop(cluster, closure, MST_ORIGIN_DEADLINE, cluster->config.cancel_grace_ns);
     } else {
         if (closure->where == MST_WHERE_PREFETCHED && !closure->recalled) {
-            recall(cluster, closure);
+            closure->recalled = true; /* whether it has begun is for its worker to say */
+            mst_task_worker_owe(cluster, closure);
         }
         mst_closure_alarm(cluster, closure);
     }
@@ -394,9 +384,6 @@ void mst_closure_back(struct mst_cluster *cluster, struct mst_closure *closure, 
 
     mst_dispatch_leave(cluster, closure);
     closure->recalled = false;
-    closure->owe_recall = false;
-    closure->worker = NULL;
-    closure->where = MST_WHERE_BACKOFF; /* nowhere, for now */
     closure->grace_ns = NEVER;
     cluster->progress_ns = cluster->now_ns;
     if (stopping != MST_ORIGIN_NONE) {

@@ -44,10 +44,8 @@ void mst_dispatch_leave(struct mst_cluster *cluster, struct mst_closure *closure
     worker->load_ns -= closure->load_ns;
     worker->load_bytes -= closure->bytes;
     mst_list_remove(&closure->owed);
-    closure->owe_cancel = false;
-    closure->owe_recall = false;
     closure->worker = NULL;
-    closure->where = MST_WHERE_BACKOFF;
+    closure->where = MST_WHERE_BACKOFF; /* nowhere, for now */
     cluster->running--;
     cluster->queued++;
     cluster->queued_bytes += closure->bytes;
@@ -303,11 +301,7 @@ static uint64_t recall_from(struct mst_cluster *cluster, struct mst_task_worker 
             continue;
         }
         closure->recalled = true;
-        closure->owe_recall = true;
-        if (!mst_list_linked(&closure->owed)) {
-            mst_list_append(&worker->owed, &closure->owed);
-        }
-        mst_task_worker_todo(cluster, worker);
+        mst_task_worker_owe(cluster, closure);
         count++;
     }
     return count;

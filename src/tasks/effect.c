@@ -19,13 +19,14 @@ void mst_effect_say(struct mst_cluster *cluster, enum mst_cluster_line line,
     if (!saying) {
         return; /* a line less */
     }
-    *saying = (struct mst_saying){.line = line,
-                                  .about = worker,
-                                  .index = worker ? worker->index : 0,
-                                  .worker = worker ? worker->number : MST_WORKER_NONE,
-                                  .closure = closure,
-                                  .count = count,
-                                  .text_size = size};
+    *saying = (struct mst_saying){.about = worker,
+                                  .effect = {.type = MST_CLUSTER_SAY,
+                                             .line = line,
+                                             .index = worker ? worker->index : 0,
+                                             .worker = worker ? worker->number : MST_WORKER_NONE,
+                                             .closure = closure,
+                                             .count = count,
+                                             .text = mst_slice_of(saying->text, size)}};
     if (size > 0) {
         memcpy(saying->text, text.data, size);
     }
@@ -54,13 +55,7 @@ static bool say(struct mst_cluster *cluster)
     }
     cluster->line_count--;
     cluster->said = saying;
-    effect->type = MST_CLUSTER_SAY;
-    effect->line = saying->line;
-    effect->index = saying->index;
-    effect->worker = saying->worker;
-    effect->closure = saying->closure;
-    effect->count = saying->count;
-    effect->text = mst_slice_of(saying->text, saying->text_size);
+    *effect = saying->effect;
     if (saying->about && saying->about->host) {
         effect->host = mst_slice_of(saying->about->host, saying->about->host_size);
     }
@@ -103,15 +98,13 @@ static bool send_owed(struct mst_cluster *cluster, struct mst_task_worker *worke
         return false;
     }
     attempt = (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
-    if (closure->owe_cancel) {
+    if (closure->stopping != MST_ORIGIN_NONE) {
         cancel(cluster, worker, attempt, closure->series, closure->stop_ms);
     } else {
         mst_effect_message(cluster, worker, MST_CLUSTER_TAKE_BACK);
         cluster->message.attempt = attempt;
         cluster->message.series = closure->series;
     }
-    closure->owe_cancel = false;
-    closure->owe_recall = false;
     return true;
 }
 

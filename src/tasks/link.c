@@ -63,11 +63,7 @@ static void detach(struct mst_cluster *cluster, struct mst_task_link *link)
     cluster->slots -= worker->slots;
     mst_list_remove(&worker->todo);
     while ((node = mst_list_take(&worker->owed))) {
-        struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, owed);
-
-        closure->owe_cancel = false;
-        closure->owe_recall = false;
-        closure->recalled = false;
+        MST_CONTAINER(node, struct mst_closure, owed)->recalled = false;
     }
     mst_alarm_at(cluster, &worker->start, NEVER);
     mst_kinds_withdrawn(cluster, worker);

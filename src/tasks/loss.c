@@ -281,10 +281,9 @@ static void not_held(struct mst_cluster *cluster, struct mst_closure *closure, b
 {
     if (closure->held) {
         closure->held = false;
-        closure->owe_cancel = closure->stopping != MST_ORIGIN_NONE;
-        closure->owe_recall = closure->recalled && !closure->owe_cancel;
-        if (closure->owe_cancel || closure->owe_recall) { /* nobody knows whether it was heard */
-            mst_list_remove(&closure->owed);              /* asked for while it was away */
+        if (closure->stopping != MST_ORIGIN_NONE || closure->recalled) {
+            /* Whether it was received is unknown; or it was asked for while the worker was away. */
+            mst_list_remove(&closure->owed);
             mst_list_append(&closure->worker->owed, &closure->owed);
         }
     } else if (closure->once && !whole && closure->where == MST_WHERE_RUNNING &&

@@ -108,7 +108,7 @@ struct mst_closure {
         struct mst_list list;      /* FIFO, RUNNING, PREFETCHED */
         struct mst_tree_node tree; /* AGAIN, ALONE */
     } place;
-    struct mst_list owed;        /* of its worker: a message about it */
+    struct mst_list owed;        /* of its worker: CANCEL if it is stopping, else TAKE_BACK */
     struct mst_task_alarm alarm; /* the next that is due of its deadlines, backoff, grace */
     struct mst_kind *kind;
     struct mst_task_worker *worker; /* RUNNING, PREFETCHED; ALONE: which it waits for, or NULL */
@@ -137,9 +137,9 @@ struct mst_closure {
     bool begun;         /* once at least */
     bool idempotent, once;
     bool released;
-    bool ending; /* stopping because the series ends */
-    bool owe_cancel, owe_recall, recalled;
-    bool held; /* while its worker comes back: it says so */
+    bool ending;   /* stopping because the series ends */
+    bool recalled; /* it was asked for, or is to be */
+    bool held;     /* while its worker comes back: it says so */
 };
 
 static inline const struct mst_part *mst_closure_parts(const struct mst_closure *closure)
@@ -256,11 +256,8 @@ struct mst_failures {
 
 struct mst_saying {
     struct mst_list place;
-    enum mst_cluster_line line;
-    uint32_t index, worker;
-    uint64_t closure, count;
-    const struct mst_task_worker *about; /* NULL: none */
-    size_t text_size;
+    struct mst_cluster_effect effect;
+    const struct mst_task_worker *about; /* NULL: none; its host is looked up when it is said */
     char text[];
 };
 
@@ -394,6 +391,7 @@ void mst_task_worker_update(struct mst_cluster *cluster,
 bool mst_task_worker_number(struct mst_cluster *cluster,
                             struct mst_task_worker *worker); /* false: no memory */
 void mst_task_worker_todo(struct mst_cluster *cluster, struct mst_task_worker *worker);
+void mst_task_worker_owe(struct mst_cluster *cluster, struct mst_closure *closure); /* its worker */
 bool mst_task_worker_usable(const struct mst_task_worker *worker);
 bool mst_task_worker_here(const struct mst_task_worker *worker); /* a member, heard or not */
 uint32_t mst_task_worker_place(const struct mst_task_worker *worker, const struct mst_kind *kind);

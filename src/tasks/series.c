@@ -57,14 +57,9 @@ void mst_series_stop(struct mst_cluster *cluster, struct mst_closure *closure,
     }
     closure->stopping = (uint8_t)origin;
     closure->stop_ms = grace_ns / NS_PER_MS;
-    closure->owe_cancel = true;
-    closure->owe_recall = false;
     closure->grace_ns =
         mst_after_ns(cluster->now_ns, mst_after_ns(grace_ns, MST_CLUSTER_MARGIN_NS));
-    if (!mst_list_linked(&closure->owed)) {
-        mst_list_append(&closure->worker->owed, &closure->owed);
-    }
-    mst_task_worker_todo(cluster, closure->worker);
+    mst_task_worker_owe(cluster, closure);
     mst_closure_alarm(cluster, closure);
 }
 

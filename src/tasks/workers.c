@@ -17,6 +17,14 @@ void mst_task_worker_todo(struct mst_cluster *cluster, struct mst_task_worker *w
     }
 }
 
+void mst_task_worker_owe(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    if (!mst_list_linked(&closure->owed)) {
+        mst_list_append(&closure->worker->owed, &closure->owed);
+    }
+    mst_task_worker_todo(cluster, closure->worker);
+}
+
 uint32_t mst_task_worker_place(const struct mst_task_worker *worker, const struct mst_kind *kind)
 {
     uint32_t place = worker->number < kind->room ? kind->places[worker->number] : 0;
