@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of the cluster as a whole. */
-#define _GNU_SOURCE
-#include <stdio.h>
+/* The calls about a cluster as a whole. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +7,6 @@
 #include "client/shell/call.h"
 #include "client/shell/environment.h"
 #include "os/system.h"
-#include "tasks/shell/coordinator/closures.h"
 #include "tasks/shell/coordinator/cluster.h"
 
 /* ---- entering ---- */
@@ -39,41 +36,38 @@ muster_status mst_coord_enter(muster_cluster *cluster, bool blocks, struct muste
     mst_coord_lock(cluster);
     if (cluster->closing || !mst_coord_machine(cluster)) {
         mst_coord_unlock(cluster);
-        return mst_coord_fail(cluster, MUSTER_ECANCELLED, what, err);
+        return mst_coord_fail(MUSTER_ECANCELLED, what, err);
     }
     cluster->visitors++;
     return MUSTER_OK;
 }
 
-void mst_coord_leave(muster_cluster *cluster)
+muster_status mst_coord_leave(muster_cluster *cluster, muster_status status)
 {
     if (--cluster->visitors == 0 && cluster->closing) {
         (void)pthread_cond_broadcast(&cluster->nobody);
     }
     mst_coord_unlock(cluster);
+    return status;
 }
 
-muster_status mst_coord_fail(muster_cluster *cluster, muster_status status, const char *what,
-                             struct muster_error *err)
+muster_status mst_coord_fail(muster_status status, const char *what, struct muster_error *err)
 {
     const char *why = NULL;
 
-    (void)cluster;
+    if (status == MUSTER_OK) {
+        return status;
+    }
     if (status == MUSTER_ECANCELLED) {
         why = "the cluster was closed";
     } else if (status == MUSTER_EFENCED) {
-        why = "superseded: another coordinator has the term, or this process was given up";
+        why = "superseded: another coordinator has the term, or this process was replaced";
     } else if (status == MUSTER_ETOOFEW) {
         why = "fewer workers than min_workers for longer than recovery_max; start more, or ask for "
               "fewer";
     }
     return why ? mst_fail(err, status, 0, "%s: %s", what, why)
                : mst_lib_fail(err, status, what, NULL);
-}
-
-uint64_t mst_coord_until_ns(int64_t timeout_ms)
-{
-    return mst_lib_deadline_ns(timeout_ms, 0);
 }
 
 /* ---- waiting for a change ---- */
@@ -90,52 +84,40 @@ static bool has_changed(void *ctx)
     return change->cluster->changes != change->seen;
 }
 
-/* OK: something has. */
 static muster_status wait_change(muster_cluster *cluster, uint64_t deadline_ns)
 {
     struct change change = {.cluster = cluster, .seen = cluster->changes};
 
-    if (!mst_coord_wait(cluster, has_changed, &change, deadline_ns)) {
-        return MUSTER_ETIMEDOUT;
-    }
-    return mst_coord_ending(cluster);
+    return mst_coord_wait(cluster, has_changed, &change, deadline_ns);
 }
 
 /* ---- delivery ---- */
 
-/* Lock held; a failure was pending. OK: somebody else has got it; ETIMEDOUT: its series has not
- * ended yet, and who asks again later gets it. What is delivered is kept for
- * muster_cluster_failures. */
+/* Lock held; a failure was pending. OK: another thread has taken it; ETIMEDOUT: its series has not
+ * ended yet, and a later call gets it. What is delivered is kept for muster_cluster_failures. */
 static muster_status deliver(muster_cluster *cluster, uint64_t deadline_ns, const char *what,
                              struct muster_error *err)
 {
-    struct mst_cluster_failures failures;
-    struct muster_failures *copy;
+    struct mst_cluster_failures failures = {0};
     muster_status status;
 
-    for (;;) {
-        status = mst_cluster_deliver(mst_coord_machine(cluster), mst_lib_now_ns(), &failures);
-        if (status != MUSTER_MORE) {
-            break;
-        }
+    while ((status = mst_cluster_deliver(mst_coord_machine(cluster), mst_lib_now_ns(),
+                                         &failures)) == MUSTER_MORE) {
         mst_coord_turn(cluster);
-        status = wait_change(cluster, deadline_ns);
+        status = mst_coord_fail(wait_change(cluster, deadline_ns), what, err);
         if (status != MUSTER_OK) {
-            return mst_coord_fail(cluster, status, what, err);
+            return status;
         }
     }
-    if (status != MUSTER_EFAILED) {
-        mst_coord_turn(cluster);
-        return status == MUSTER_OK ? status : mst_coord_fail(cluster, status, what, err);
+    if (status == MUSTER_EFAILED) {
+        muster_failures_free(cluster->failures);
+        cluster->failures = mst_coord_failures_copy(&failures);
     }
-    copy = mst_coord_failures_copy(&failures);
-    if (copy && copy->kept > 0) {
-        status = mst_coord_say_failure(&copy->items[0], copy->count, what, err);
+    if (status == MUSTER_EFAILED && cluster->failures && failures.kept > 0) {
+        status = mst_coord_say_failure(&cluster->failures->items[0], failures.count, what, err);
     } else {
-        (void)mst_lib_fail(err, status, what, NULL);
+        (void)mst_coord_fail(status, what, err);
     }
-    muster_failures_free(cluster->failures);
-    cluster->failures = copy;
     mst_coord_turn(cluster);
     return status;
 }
@@ -149,23 +131,11 @@ struct muster_failures *muster_cluster_failures(muster_cluster *cluster)
     }
     failures = cluster->failures;
     cluster->failures = NULL;
-    mst_coord_leave(cluster);
+    (void)mst_coord_leave(cluster, MUSTER_OK);
     return failures;
 }
 
 /* ---- schedule ---- */
-
-struct mst_part *mst_coord_parts_in(const struct muster_part *parts, size_t count,
-                                    struct mst_part few[MST_CLUSTER_FEW])
-{
-    struct mst_part *out = count <= MST_CLUSTER_FEW ? few : calloc(count, sizeof(*out));
-
-    for (size_t i = 0; out && i < count; i++) {
-        out[i].data = mst_slice_of(parts[i].data, parts[i].size);
-        out[i].type = parts[i].type;
-    }
-    return out;
-}
 
 muster_status mst_coord_parts_check(const struct muster_part *parts, size_t count, const char *what,
                                     struct muster_error *err)
@@ -187,34 +157,21 @@ muster_status mst_coord_parts_check(const struct muster_part *parts, size_t coun
     return MUSTER_OK;
 }
 
+enum { FEW_NEEDS = 16 };
+
 /* One call as the machine has it, and what it borrows. */
 struct request {
     struct mst_closure_call call;
     struct mst_closure_options options;
-    struct mst_part few[MST_CLUSTER_FEW];
-    struct mst_part *parts;
-    uint64_t few_needs[MST_CLUSTER_FEW];
+    uint64_t few_needs[FEW_NEEDS];
     uint64_t *needs;
 };
 
 static void request_fini(struct request *request)
 {
-    if (request->parts != request->few) {
-        free(request->parts);
-    }
     if (request->needs != request->few_needs) {
         free(request->needs);
     }
-}
-
-static muster_status read_ms(int64_t ms, uint64_t *out, const char *what, const char *name,
-                             struct muster_error *err)
-{
-    if (ms < 0 || (uint64_t)ms > UINT64_MAX / 4 / NS_PER_MS) {
-        return mst_lib_refuse(err, what, "options.%s is no duration", name);
-    }
-    *out = (uint64_t)ms * NS_PER_MS;
-    return MUSTER_OK;
 }
 
 static muster_status read_limits(struct request *request,
@@ -235,12 +192,16 @@ static muster_status read_limits(struct request *request,
     } retries[] = {{options->error_retries, 0, &out->error_retries},
                    {options->crash_retries, 1, &out->crash_retries},
                    {options->exhausted_retries, 1, &out->exhausted_retries}};
-    muster_status status = MUSTER_OK;
 
-    for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]) && status == MUSTER_OK; i++) {
-        status = read_ms(spans[i].given, spans[i].out, what, spans[i].name, err);
+    for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
+        int64_t given = spans[i].given;
+
+        if (given < 0 || (uint64_t)given > UINT64_MAX / 4 / NS_PER_MS) {
+            return mst_lib_refuse(err, what, "options.%s is no duration", spans[i].name);
+        }
+        *spans[i].out = (uint64_t)given * NS_PER_MS;
     }
-    for (size_t i = 0; i < sizeof(retries) / sizeof(retries[0]) && status == MUSTER_OK; i++) {
+    for (size_t i = 0; i < sizeof(retries) / sizeof(retries[0]); i++) {
         int32_t given = retries[i].given;
 
         if (given < -1) {
@@ -248,7 +209,7 @@ static muster_status read_limits(struct request *request,
         }
         *retries[i].out = given == 0 ? retries[i].standard : given < 0 ? 0 : (uint32_t)given;
     }
-    return status;
+    return MUSTER_OK;
 }
 
 static muster_status read_needs(struct request *request, const muster_cluster *cluster,
@@ -266,7 +227,7 @@ static muster_status read_needs(struct request *request, const muster_cluster *c
         return mst_coord_fail_limit(&excess, what, err);
     }
     request->needs =
-        count <= MST_CLUSTER_FEW ? request->few_needs : calloc(count, sizeof(*request->needs));
+        count <= FEW_NEEDS ? request->few_needs : calloc(count, sizeof(*request->needs));
     if (!request->needs) {
         return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
     }
@@ -286,28 +247,25 @@ static muster_status read_options(struct request *request, const muster_cluster 
                                   const struct muster_closure_options *given, const char *what,
                                   struct muster_error *err)
 {
-    const struct muster_closure_options standard = MUSTER_CLOSURE_OPTIONS_INIT;
-    struct muster_closure_options options = standard;
+    struct muster_closure_options options = MUSTER_CLOSURE_OPTIONS_INIT;
     muster_status status =
         mst_lib_options(&options, sizeof(options), given, "MUSTER_CLOSURE_OPTIONS_INIT", err, what);
 
-    if (status == MUSTER_OK && (options.reserved[0] | options.reserved[1] | options.reserved[2] |
-                                options.reserved[3]) != 0) {
-        status = mst_lib_refuse(err, what, "options.reserved is not zero");
+    if (status != MUSTER_OK) {
+        return status;
     }
-    if (status == MUSTER_OK) {
-        status = read_limits(request, &options, what, err);
+    if ((options.reserved[0] | options.reserved[1] | options.reserved[2] | options.reserved[3]) !=
+        0) {
+        return mst_lib_refuse(err, what, "options.reserved is not zero");
     }
-    if (status == MUSTER_OK) {
-        status = read_needs(request, cluster, &options, what, err);
-    }
-    request->options.version = options.version;
-    request->options.group = options.group;
-    request->options.idempotent = options.idempotent;
-    request->options.once = options.once;
-    request->options.pure = options.pure;
-    request->options.key = mst_slice_text(options.key ? options.key : "");
-    return status;
+    request->options = (struct mst_closure_options){.version = options.version,
+                                                    .group = options.group,
+                                                    .idempotent = options.idempotent,
+                                                    .once = options.once,
+                                                    .pure = options.pure,
+                                                    .key = mst_slice_text(options.key)};
+    status = read_limits(request, &options, what, err);
+    return status == MUSTER_OK ? read_needs(request, cluster, &options, what, err) : status;
 }
 
 static muster_status request_init(struct request *request, const muster_cluster *cluster,
@@ -316,28 +274,18 @@ static muster_status request_init(struct request *request, const muster_cluster 
 {
     muster_status status;
 
-    request->parts = request->few;
     request->needs = request->few_needs;
-    request->call = (struct mst_closure_call){.options = &request->options};
-    request->options = (struct mst_closure_options){0};
     if (!given->function || !*given->function) {
         return mst_lib_refuse(err, what, "the function has no name");
     }
     status = mst_coord_parts_check(given->parts, given->count, what, err);
-    if (status == MUSTER_OK) {
-        status = read_options(request, cluster, given->options, what, err);
-    }
     if (status != MUSTER_OK) {
         return status;
     }
-    request->parts = mst_coord_parts_in(given->parts, given->count, request->few);
-    if (!request->parts) {
-        return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
-    }
-    request->call.function = mst_slice_text(given->function);
-    request->call.parts.items = request->parts;
-    request->call.parts.count = (uint32_t)given->count;
-    return MUSTER_OK;
+    request->call = (struct mst_closure_call){.function = mst_slice_text(given->function),
+                                              .parts = mst_parts_lend(given->parts, given->count),
+                                              .options = &request->options};
+    return read_options(request, cluster, given->options, what, err);
 }
 
 /* Lock held. The queue is full, or a series is being ended. */
@@ -345,14 +293,13 @@ static muster_status wait_room(muster_cluster *cluster, const struct mst_closure
                                int64_t timeout_ms, uint64_t deadline_ns, const char *what,
                                struct muster_error *err)
 {
-    muster_status status;
+    muster_status status = MUSTER_ELIMIT;
 
     mst_coord_turn(cluster);
-    status = timeout_ms == 0 ? MUSTER_ELIMIT : wait_change(cluster, deadline_ns);
-    if (status == MUSTER_ELIMIT || status == MUSTER_ETIMEDOUT) {
-        return mst_coord_refuse(cluster, call, status, what, err);
+    if (timeout_ms != 0) {
+        status = wait_change(cluster, deadline_ns);
     }
-    return status == MUSTER_OK ? status : mst_coord_fail(cluster, status, what, err);
+    return mst_coord_refuse(cluster, call, status, what, err);
 }
 
 /* Lock held. */
@@ -361,23 +308,20 @@ static muster_status admit(muster_cluster *cluster, const struct mst_closure_cal
                            struct muster_error *err)
 {
     for (;;) {
-        uint64_t number = 0;
-        muster_status status =
-            mst_cluster_schedule(mst_coord_machine(cluster), mst_lib_now_ns(), call, &number);
+        muster_status status = mst_cluster_schedule(mst_coord_machine(cluster), mst_lib_now_ns(),
+                                                    call, &cluster->last);
 
         if (status == MUSTER_OK) {
-            cluster->last = number;
             return status;
+        }
+        if (status != MUSTER_EFAILED && status != MUSTER_MORE) {
+            return mst_coord_refuse(cluster, call, status, what, err);
         }
         if (status == MUSTER_EFAILED) {
             status = deliver(cluster, deadline_ns, what, err);
-            if (status == MUSTER_ETIMEDOUT) {
-                status = wait_room(cluster, call, timeout_ms, deadline_ns, what, err);
-            }
-        } else if (status == MUSTER_MORE) {
+        }
+        if (status == MUSTER_MORE || status == MUSTER_ETIMEDOUT) {
             status = wait_room(cluster, call, timeout_ms, deadline_ns, what, err);
-        } else {
-            status = mst_coord_refuse(cluster, call, status, what, err);
         }
         if (status != MUSTER_OK) {
             return status;
@@ -385,7 +329,7 @@ static muster_status admit(muster_cluster *cluster, const struct mst_closure_cal
     }
 }
 
-/* Lock held. `*closure` was made before, if one is wanted. */
+/* Lock held. */
 static muster_status schedule_one(muster_cluster *cluster, const struct muster_closure_call *given,
                                   int64_t timeout_ms, uint64_t deadline_ns, muster_closure **out,
                                   struct muster_error *err)
@@ -397,7 +341,7 @@ static muster_status schedule_one(muster_cluster *cluster, const struct muster_c
 
     mst_lib_describe(what, "schedule", given->function ? given->function : "");
     status = request_init(&request, cluster, given, what, err);
-    if (status == MUSTER_OK && out) {
+    if (status == MUSTER_OK && out) { /* the handle first: what was admitted must not fail */
         closure = mst_closure_new(cluster);
         status = closure ? MUSTER_OK : mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
     }
@@ -407,15 +351,13 @@ static muster_status schedule_one(muster_cluster *cluster, const struct muster_c
     request_fini(&request);
     if (status != MUSTER_OK) {
         mst_closure_unmake(closure);
-        return status;
-    }
-    if (closure) {
+    } else if (closure) {
         closure->number = cluster->last;
         *out = closure;
     } else {
         mst_cluster_release(mst_coord_machine(cluster), mst_lib_now_ns(), cluster->last);
     }
-    return MUSTER_OK;
+    return status;
 }
 
 muster_status muster_cluster_schedule_many(muster_cluster *cluster,
@@ -423,7 +365,7 @@ muster_status muster_cluster_schedule_many(muster_cluster *cluster,
                                            int64_t timeout_ms, muster_closure **out,
                                            size_t *admitted, struct muster_error *err)
 {
-    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
     muster_status status;
     size_t done = 0;
 
@@ -445,11 +387,10 @@ muster_status muster_cluster_schedule_many(muster_cluster *cluster,
     if (mst_coord_machine(cluster) && !cluster->closing) {
         mst_coord_turn(cluster);
     }
-    mst_coord_leave(cluster);
     if (admitted) {
         *admitted = done;
     }
-    return status;
+    return mst_coord_leave(cluster, status);
 }
 
 muster_status muster_cluster_schedule(muster_cluster *cluster, const char *function,
@@ -481,46 +422,48 @@ static bool is_joined(void *ctx)
     return mst_cluster_joined(mst_coord_machine(joining->cluster), joining->number) != MUSTER_MORE;
 }
 
+/* Lock held. OK: everything up to `number` has ended; MORE: not yet. */
+static muster_status look_joined(muster_cluster *cluster, uint64_t number, uint64_t deadline_ns,
+                                 const char *what, struct muster_error *err)
+{
+    muster_status status;
+
+    while ((status = mst_cluster_joined(mst_coord_machine(cluster), number)) == MUSTER_EFAILED) {
+        status = deliver(cluster, deadline_ns, what, err);
+        if (status != MUSTER_OK) {
+            return status;
+        }
+    }
+    return status == MUSTER_MORE ? status : mst_coord_fail(status, what, err);
+}
+
 /* Lock held: until everything up to `number` has ended. */
 static muster_status join(muster_cluster *cluster, uint64_t number, uint64_t deadline_ns,
                           const char *what, struct muster_error *err)
 {
     struct joining joining = {.cluster = cluster, .number = number};
+    muster_status status;
 
-    for (;;) {
-        muster_status status = mst_cluster_joined(mst_coord_machine(cluster), number);
-
-        if (status == MUSTER_EFAILED) {
-            status = deliver(cluster, deadline_ns, what, err);
-            if (status == MUSTER_OK) {
-                continue;
-            }
-            return status;
-        }
-        if (status != MUSTER_MORE) {
-            return status == MUSTER_OK ? status : mst_coord_fail(cluster, status, what, err);
-        }
-        if (!mst_coord_wait(cluster, is_joined, &joining, deadline_ns)) {
-            return mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
-        }
-        status = mst_coord_ending(cluster);
+    while ((status = look_joined(cluster, number, deadline_ns, what, err)) == MUSTER_MORE) {
+        status =
+            mst_coord_fail(mst_coord_wait(cluster, is_joined, &joining, deadline_ns), what, err);
         if (status != MUSTER_OK) {
-            return mst_coord_fail(cluster, status, what, err);
+            break;
         }
     }
+    return status;
 }
 
 muster_status muster_cluster_join(muster_cluster *cluster, int64_t timeout_ms,
                                   struct muster_error *err)
 {
-    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
     muster_status status = mst_coord_enter(cluster, true, err, "join");
 
-    if (status == MUSTER_OK) {
-        status = join(cluster, cluster->last, deadline_ns, "join", err);
-        mst_coord_leave(cluster);
+    if (status != MUSTER_OK) {
+        return status;
     }
-    return status;
+    return mst_coord_leave(cluster, join(cluster, cluster->last, deadline_ns, "join", err));
 }
 
 muster_status muster_cluster_done(muster_cluster *cluster, bool *out, struct muster_error *err)
@@ -537,27 +480,15 @@ muster_status muster_cluster_done(muster_cluster *cluster, bool *out, struct mus
     if (cluster->ready >= 0) {
         mst_system_event_quiet(cluster->ready);
     }
-    do {
-        status = mst_cluster_joined(mst_coord_machine(cluster), cluster->last);
-        *out = status == MUSTER_OK;
-        if (status != MUSTER_EFAILED) {
-            break;
-        }
-        status = deliver(cluster, NEVER, "done", err);
-    } while (status == MUSTER_OK);
-    if (status == MUSTER_MORE) {
-        status = MUSTER_OK;
-    } else if (status != MUSTER_OK && status != MUSTER_EFAILED && status != MUSTER_ESTATE) {
-        (void)mst_coord_fail(cluster, status, "done", err);
-    }
-    mst_coord_leave(cluster);
-    return status;
+    status = look_joined(cluster, cluster->last, NEVER, "done", err);
+    *out = status == MUSTER_OK;
+    return mst_coord_leave(cluster, status == MUSTER_MORE ? MUSTER_OK : status);
 }
 
 muster_status muster_cluster_drain(muster_cluster *cluster, int64_t timeout_ms,
                                    struct muster_error *err)
 {
-    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
     muster_status status = mst_coord_enter(cluster, true, err, "drain");
 
     if (status != MUSTER_OK) {
@@ -569,28 +500,30 @@ muster_status muster_cluster_drain(muster_cluster *cluster, int64_t timeout_ms,
     if (status == MUSTER_ECANCELLED && !cluster->closing) {
         status = MUSTER_OK; /* the end that was asked for */
     }
-    mst_coord_leave(cluster);
-    return status;
+    return mst_coord_leave(cluster, status);
 }
 
 /* ---- cancelling ---- */
 
-void muster_cluster_cancel_group(muster_cluster *cluster, uint64_t group)
+static void cancel(muster_cluster *cluster, uint64_t group)
 {
-    if (group != 0 && mst_coord_enter(cluster, false, NULL, "cancel") == MUSTER_OK) {
+    if (mst_coord_enter(cluster, false, NULL, "cancel") == MUSTER_OK) {
         mst_cluster_cancel_group(mst_coord_machine(cluster), mst_lib_now_ns(), group);
         mst_coord_turn(cluster);
-        mst_coord_leave(cluster);
+        (void)mst_coord_leave(cluster, MUSTER_OK);
+    }
+}
+
+void muster_cluster_cancel_group(muster_cluster *cluster, uint64_t group)
+{
+    if (group != 0) {
+        cancel(cluster, group);
     }
 }
 
 void muster_cluster_cancel_all(muster_cluster *cluster)
 {
-    if (mst_coord_enter(cluster, false, NULL, "cancel") == MUSTER_OK) {
-        mst_cluster_cancel_group(mst_coord_machine(cluster), mst_lib_now_ns(), 0);
-        mst_coord_turn(cluster);
-        mst_coord_leave(cluster);
-    }
+    cancel(cluster, 0);
 }
 
 /* ---- what else ---- */
@@ -607,7 +540,7 @@ int muster_cluster_fd(muster_cluster *cluster)
             }
         }
         fd = cluster->ready;
-        mst_coord_leave(cluster);
+        (void)mst_coord_leave(cluster, MUSTER_OK);
     }
     return fd;
 }
@@ -627,11 +560,7 @@ muster_status muster_cluster_state_server(muster_cluster *cluster, const char *n
         return status;
     }
     status = mst_cluster_state_server(mst_coord_machine(cluster), mst_slice_text(name));
-    if (status != MUSTER_OK) {
-        (void)mst_coord_fail(cluster, status, what, err);
-    }
-    mst_coord_leave(cluster);
-    return status;
+    return mst_coord_leave(cluster, mst_coord_fail(status, what, err));
 }
 
 int muster_cluster_exit_code(muster_status status)
@@ -658,14 +587,9 @@ muster_status muster_cluster_drain_worker(muster_cluster *cluster, uint32_t numb
         mst_cluster_drain_worker(mst_coord_machine(cluster), mst_lib_now_ns(), number);
         mst_coord_turn(cluster);
     } else {
-        (void)mst_lib_refuse(err, "drain worker", "there is none of that number");
-        if (err) {
-            err->status = MUSTER_ENOTFOUND;
-        }
-        status = MUSTER_ENOTFOUND;
+        status = mst_fail(err, MUSTER_ENOTFOUND, 0, "drain worker: no worker has that number");
     }
-    mst_coord_leave(cluster);
-    return status;
+    return mst_coord_leave(cluster, status);
 }
 
 /* ---- what goes on ---- */
@@ -695,34 +619,33 @@ void muster_cluster_look(muster_cluster *cluster, struct muster_cluster_counts *
     struct muster_cluster_counts made = MUSTER_CLUSTER_COUNTS_INIT;
     struct mst_cluster_counts counts;
 
-    if (mst_coord_enter(cluster, false, NULL, "counts") != MUSTER_OK) {
-        give(out, &made, sizeof(made));
-        return;
+    if (mst_coord_enter(cluster, false, NULL, "counts") == MUSTER_OK) {
+        mst_cluster_counts(mst_coord_machine(cluster), mst_lib_now_ns(), &counts);
+        made.queued = counts.queued;
+        made.running = counts.running;
+        made.values = counts.values;
+        made.failures = counts.failures;
+        made.cancelled = counts.cancelled;
+        made.retried = counts.retried;
+        made.put_back = counts.put_back;
+        made.late = counts.late;
+        made.queued_bytes = counts.queued_bytes;
+        made.series = counts.series;
+        made.admitted = counts.admitted;
+        made.term = cluster->term.number;
+        made.workers = counts.workers;
+        made.workers_present = counts.present;
+        made.slots = counts.slots;
+        made.slots_free = counts.slots_free;
+        made.oldest_ms = -1;
+        if (counts.oldest != 0) {
+            made.oldest_ms = (int64_t)(counts.oldest_ns / NS_PER_MS);
+            copy_text(made.oldest_function, sizeof(made.oldest_function), counts.oldest_function);
+            copy_text(made.oldest_waits, sizeof(made.oldest_waits),
+                      mst_slice_text(mst_cluster_wait_sentence(counts.oldest_waits)));
+        }
+        (void)mst_coord_leave(cluster, MUSTER_OK);
     }
-    mst_cluster_counts(mst_coord_machine(cluster), mst_lib_now_ns(), &counts);
-    made.queued = counts.queued;
-    made.running = counts.running;
-    made.values = counts.values;
-    made.failures = counts.failures;
-    made.cancelled = counts.cancelled;
-    made.retried = counts.retried;
-    made.put_back = counts.put_back;
-    made.late = counts.late;
-    made.queued_bytes = counts.queued_bytes;
-    made.series = counts.series;
-    made.admitted = counts.admitted;
-    made.term = cluster->term.number;
-    made.workers = counts.workers;
-    made.workers_present = counts.present;
-    made.slots = counts.slots;
-    made.slots_free = counts.slots_free;
-    made.oldest_ms = counts.oldest != 0 ? (int64_t)(counts.oldest_ns / NS_PER_MS) : -1;
-    if (counts.oldest != 0) {
-        copy_text(made.oldest_function, sizeof(made.oldest_function), counts.oldest_function);
-        copy_text(made.oldest_waits, sizeof(made.oldest_waits),
-                  mst_slice_text(mst_cluster_wait_sentence(counts.oldest_waits)));
-    }
-    mst_coord_leave(cluster);
     give(out, &made, sizeof(made));
 }
 
@@ -748,13 +671,14 @@ bool muster_cluster_look_worker(muster_cluster *cluster, uint32_t number,
         made.prefetched = worker.prefetched;
         made.losses = worker.losses;
         made.done = worker.done;
-        made.longest_ms = worker.oldest != 0 ? (int64_t)(worker.oldest_run_ns / NS_PER_MS) : -1;
+        made.longest_ms = -1;
         if (worker.oldest != 0) {
+            made.longest_ms = (int64_t)(worker.oldest_run_ns / NS_PER_MS);
             copy_text(made.longest_function, sizeof(made.longest_function), worker.oldest_function);
         }
         copy_text(made.host, sizeof(made.host), worker.host);
     }
-    mst_coord_leave(cluster);
+    (void)mst_coord_leave(cluster, MUSTER_OK);
     give(out, &made, sizeof(made));
     return found;
 }

@@ -1,64 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes of a closure. Once somebody has looked at its end, that is the handle's, and the
- * machine forgets the closure. */
-#include "tasks/shell/coordinator/closures.h"
+/* The handle of a closure. The first look after the closure has ended moves its outcome into the
+ * handle, and the machine forgets the closure. */
+#include "tasks/shell/coordinator/cluster.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-/* ---- outcomes ---- */
-
-static size_t align(size_t size)
-{
-    return (size + 7) & ~(size_t)7;
-}
-
-struct mst_coord_outcome *mst_coord_outcome_of(const struct mst_closure_look *look, uint64_t number)
-{
-    size_t count = look->parts.count;
-    size_t size = sizeof(struct mst_coord_outcome) + count * sizeof(struct muster_part);
-    struct mst_coord_outcome *outcome;
-    unsigned char *at;
-
-    for (size_t i = 0; i < count; i++) {
-        size += align(look->parts.items[i].data.size);
-    }
-    outcome = malloc(size);
-    if (!outcome) {
-        return NULL;
-    }
-    *outcome = (struct mst_coord_outcome){
-        .state = look->state, .attempts = look->attempts, .worker = look->worker, .count = count};
-    at = (unsigned char *)&outcome->parts[count];
-    for (size_t i = 0; i < count; i++) {
-        const struct mst_part *part = &look->parts.items[i];
-
-        outcome->parts[i] =
-            (struct muster_part){.data = at, .size = part->data.size, .type = part->type};
-        if (part->data.size > 0) {
-            memcpy(at, part->data.data, part->data.size);
-        }
-        at += align(part->data.size);
-    }
-    if (look->state != MST_CLOSURE_VALUE) {
-        outcome->status = mst_coord_status_of(look->failure.origin);
-        outcome->failure = mst_coord_failure_copy(&look->failure, number);
-        if (!outcome->failure) {
-            free(outcome);
-            return NULL;
-        }
-    }
-    return outcome;
-}
-
-void mst_coord_outcome_free(struct mst_coord_outcome *outcome)
-{
-    if (outcome) {
-        free(outcome->failure);
-        free(outcome);
-    }
-}
 
 /* ---- handles ---- */
 
@@ -112,8 +58,6 @@ static muster_status settle(muster_closure *closure)
 static muster_status enter(muster_closure *closure, bool blocks, struct muster_error *err,
                            const char *what)
 {
-    muster_status status;
-
     if (!closure) {
         return mst_lib_refuse(err, what, "the handle is NULL");
     }
@@ -127,8 +71,7 @@ static muster_status enter(muster_closure *closure, bool blocks, struct muster_e
             return MUSTER_MORE;
         }
     }
-    status = mst_coord_enter(closure->cluster, blocks, err, what);
-    return status;
+    return mst_coord_enter(closure->cluster, blocks, err, what);
 }
 
 static void describe(char what[MST_LIB_WHAT_ROOM], const char *verb, const muster_closure *closure)
@@ -145,8 +88,8 @@ static void describe(char what[MST_LIB_WHAT_ROOM], const char *verb, const muste
 struct several {
     muster_closure *const *closures;
     size_t count;
-    bool any;
-    size_t from; /* those before have all ended */
+    bool any;    /* one of them is enough */
+    size_t from; /* of all: those before have ended; of any: this one has */
 };
 
 static bool has_ended(const muster_closure *closure)
@@ -160,64 +103,38 @@ static bool has_ended(const muster_closure *closure)
     return look.state != MST_CLOSURE_QUEUED && look.state != MST_CLOSURE_RUNNING;
 }
 
+/* Walks over those that have ended until one has not, or, of any, the other way round. */
 static bool have_ended(void *ctx)
 {
     struct several *several = ctx;
+    size_t i = several->any ? 0 : several->from;
 
-    if (several->any) {
-        for (size_t i = 0; i < several->count; i++) {
-            if (has_ended(several->closures[i])) {
-                several->from = i;
-                return true;
-            }
-        }
-        return false;
+    while (i < several->count && has_ended(several->closures[i]) != several->any) {
+        i++;
     }
-    while (several->from < several->count && has_ended(several->closures[several->from])) {
-        several->from++;
-    }
-    return several->from == several->count;
-}
-
-/* Lock held. */
-static muster_status wait_for(muster_cluster *cluster, struct several *several,
-                              uint64_t deadline_ns, const char *what, struct muster_error *err)
-{
-    muster_status status;
-
-    if (!mst_coord_wait(cluster, have_ended, several, deadline_ns)) {
-        return mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
-    }
-    status = mst_coord_ending(cluster);
-    return status == MUSTER_OK ? status : mst_coord_fail(cluster, status, what, err);
+    several->from = i;
+    return several->any ? i < several->count : i == several->count;
 }
 
 /* Until it has ended; its outcome is then here. */
 static muster_status await(muster_closure *closure, int64_t timeout_ms, const char *verb,
                            struct muster_error *err)
 {
-    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
     struct several several = {.closures = &closure, .count = 1};
     char what[MST_LIB_WHAT_ROOM];
     muster_status status;
 
     describe(what, verb, closure);
     status = enter(closure, timeout_ms != 0, err, what);
-    if (status == MUSTER_MORE) {
-        return MUSTER_OK;
-    }
     if (status != MUSTER_OK) {
-        return status;
+        return status == MUSTER_MORE ? MUSTER_OK : status;
     }
-    status = wait_for(closure->cluster, &several, deadline_ns, what, err);
+    status = mst_coord_wait(closure->cluster, have_ended, &several, deadline_ns);
     if (status == MUSTER_OK) {
         status = settle(closure);
-        if (status != MUSTER_OK) {
-            (void)mst_coord_fail(closure->cluster, status, what, err);
-        }
     }
-    mst_coord_leave(closure->cluster);
-    return status;
+    return mst_coord_leave(closure->cluster, mst_coord_fail(status, what, err));
 }
 
 muster_status muster_closure_wait(muster_closure *closure, int64_t timeout_ms,
@@ -226,7 +143,7 @@ muster_status muster_closure_wait(muster_closure *closure, int64_t timeout_ms,
     return await(closure, timeout_ms, "wait for", err);
 }
 
-static muster_status tell(const muster_closure *closure, struct muster_error *err)
+static muster_status report(const muster_closure *closure, struct muster_error *err)
 {
     if (closure->outcome->failure) {
         (void)mst_coord_say_failure(closure->outcome->failure, 1, "fetch", err);
@@ -242,13 +159,15 @@ muster_status muster_closure_fetch(muster_closure *closure, int64_t timeout_ms,
     const struct mst_coord_outcome *outcome = status == MUSTER_OK ? closure->outcome : NULL;
 
     if (outcome) {
-        status = tell(closure, err);
+        status = report(closure, err);
     }
     if (parts) {
-        *parts = outcome && (status == MUSTER_OK || outcome->count > 0) ? outcome->parts : NULL;
+        *parts = outcome && (status == MUSTER_OK || outcome->parts.count > 0)
+                     ? mst_parts_public(outcome->parts)
+                     : NULL;
     }
     if (count) {
-        *count = outcome ? outcome->count : 0;
+        *count = outcome ? outcome->parts.count : 0;
     }
     return status;
 }
@@ -267,6 +186,27 @@ static muster_status check_several(muster_closure *const *closures, size_t count
     return MUSTER_OK;
 }
 
+/* Until they, or any of them, have ended. OK: with the lock and a visitor. */
+static muster_status await_several(struct several *several, int64_t timeout_ms,
+                                   struct muster_error *err)
+{
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
+    muster_status status = check_several(several->closures, several->count, err);
+    muster_cluster *cluster;
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    cluster = several->closures[0]->cluster;
+    status = mst_coord_enter(cluster, timeout_ms != 0, err, "fetch");
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    status = mst_coord_wait(cluster, have_ended, several, deadline_ns);
+    return status == MUSTER_OK ? status
+                               : mst_coord_leave(cluster, mst_coord_fail(status, "fetch", err));
+}
+
 /* Lock held. */
 static muster_status settle_all(muster_closure *const *closures, size_t count, muster_status *each,
                                 struct muster_error *err)
@@ -277,10 +217,10 @@ static muster_status settle_all(muster_closure *const *closures, size_t count, m
         muster_status status = settle(closures[i]);
 
         if (status != MUSTER_OK) {
-            return mst_coord_fail(closures[i]->cluster, status, "fetch", err);
+            return mst_coord_fail(status, "fetch", err);
         }
         if (first == MUSTER_OK && closures[i]->outcome->status != MUSTER_OK) {
-            first = tell(closures[i], err);
+            first = report(closures[i], err);
         }
         if (each) {
             each[i] = closures[i]->outcome->status;
@@ -293,51 +233,34 @@ muster_status muster_closure_fetch_many(muster_closure *const *closures, size_t 
                                         int64_t timeout_ms, muster_status *each,
                                         struct muster_error *err)
 {
-    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
     struct several several = {.closures = closures, .count = count};
     muster_status status;
 
     if (count == 0) {
         return MUSTER_OK;
     }
-    status = check_several(closures, count, err);
-    if (status == MUSTER_OK) {
-        status = mst_coord_enter(closures[0]->cluster, timeout_ms != 0, err, "fetch");
-    }
+    status = await_several(&several, timeout_ms, err);
     if (status != MUSTER_OK) {
         return status;
     }
-    status = wait_for(closures[0]->cluster, &several, deadline_ns, "fetch", err);
-    if (status == MUSTER_OK) {
-        status = settle_all(closures, count, each, err);
-    }
-    mst_coord_leave(closures[0]->cluster);
-    return status;
+    return mst_coord_leave(closures[0]->cluster, settle_all(closures, count, each, err));
 }
 
 muster_status muster_closure_fetch_any(muster_closure *const *closures, size_t count,
                                        int64_t timeout_ms, size_t *index, struct muster_error *err)
 {
-    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
     struct several several = {.closures = closures, .count = count, .any = true};
     muster_status status;
 
     if (!index) {
         return mst_lib_refuse(err, "fetch", "index is NULL");
     }
-    status = check_several(closures, count, err);
-    if (status == MUSTER_OK) {
-        status = mst_coord_enter(closures[0]->cluster, timeout_ms != 0, err, "fetch");
-    }
+    status = await_several(&several, timeout_ms, err);
     if (status != MUSTER_OK) {
         return status;
     }
-    status = wait_for(closures[0]->cluster, &several, deadline_ns, "fetch", err);
-    if (status == MUSTER_OK) {
-        *index = several.from;
-    }
-    mst_coord_leave(closures[0]->cluster);
-    return status;
+    *index = several.from;
+    return mst_coord_leave(closures[0]->cluster, status);
 }
 
 /* ---- looking ---- */
@@ -414,7 +337,7 @@ void muster_closure_cancel(muster_closure *closure)
     if (enter(closure, false, NULL, "cancel") == MUSTER_OK) {
         mst_cluster_cancel(mst_coord_machine(closure->cluster), mst_lib_now_ns(), closure->number);
         mst_coord_turn(closure->cluster);
-        mst_coord_leave(closure->cluster);
+        (void)mst_coord_leave(closure->cluster, MUSTER_OK);
     }
 }
 
@@ -433,7 +356,7 @@ void muster_closure_release(muster_closure *closure)
         }
         mst_coord_unlock(cluster);
     }
-    mst_coord_outcome_free(closure->outcome);
+    free(closure->outcome);
     mst_coord_let_go(cluster);
     free(closure);
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "os/monotonic.h"
 #include "os/system.h"
 
 /* ---- the memory ---- */
@@ -44,6 +45,8 @@ static muster_cluster *make(muster_client *client, const struct mst_coord_settin
     cluster->event = -1;
     cluster->ready = -1;
     mst_list_init(&cluster->waiters);
+    mst_list_init(&cluster->peers);
+    mst_table_init(&cluster->peers_by_id, &mst_system_mem);
     mst_list_init(&cluster->dirty);
     mst_list_init(&cluster->strangers);
     mst_list_init(&cluster->said);
@@ -51,7 +54,7 @@ static muster_cluster *make(muster_client *client, const struct mst_coord_settin
         free(cluster);
         return NULL;
     }
-    mst_coord_wake_init(&cluster->nobody);
+    mst_monotonic_cond_init(&cluster->nobody);
     return cluster;
 }
 
@@ -87,11 +90,6 @@ static void name_term(muster_cluster *cluster)
     (void)mst_cluster_key(term->key, sizeof(term->key), mst_slice_text(cluster->settings.name));
     mst_text_print(term->value, sizeof(term->value), "%s %s", cluster->listener.addresses,
                    cluster->client->host);
-}
-
-static bool is_claimed(void *ctx)
-{
-    return ((muster_cluster *)ctx)->term.decided;
 }
 
 /* Client's lock held. */
@@ -133,7 +131,7 @@ static muster_status claim(muster_cluster *cluster, int64_t timeout_ms, struct m
 
     mst_lib_keep(client);
     mst_coord_term_claim(cluster);
-    if (!mst_lib_wait_interruptible(client, is_claimed, cluster, deadline_ns)) {
+    if (!mst_lib_wait_interruptible(client, mst_coord_term_decided, cluster, deadline_ns)) {
         status = MUSTER_ETIMEDOUT;
     } else if (!cluster->term.decided) {
         status = client->interrupted ? MUSTER_EINTERRUPTED : MUSTER_ECANCELLED;

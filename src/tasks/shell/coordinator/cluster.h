@@ -2,23 +2,24 @@
 #ifndef MST_TASKS_SHELL_COORDINATOR_CLUSTER_H
 #define MST_TASKS_SHELL_COORDINATOR_CLUSTER_H
 
-/* The insides of a muster_cluster, for the cluster_*.c of this folder.
+/* The insides of a muster_cluster.
  *
- *   cluster.c           opening and closing
- *   cluster_term.c      the key that is the term, and the job's members: what hangs in the client
- *   cluster_loop.c      the thread: connections, the machine's effects, who waits
- *   cluster_strangers.c connections that are no worker's yet
- *   cluster_calls.c     schedule, join, done and what else is asked of the whole
- *   cluster_closures.c  what comes of a closure
- *   cluster_values.c    per-worker values and datasets
- *   cluster_options.c   what a handle was given
- *   cluster_words.c     failures, log lines and errors
+ *   cluster.c    opening and closing
+ *   options.c    what a handle was given
+ *   term.c       the key that is the term, and the job's members: what hangs in the client
+ *   loop.c       the thread: connections, the machine's effects, waiting threads
+ *   strangers.c  connections that are no worker's yet
+ *   calls.c      schedule, join, done and other calls about the whole
+ *   closures.c   the handle of a closure
+ *   values.c     per-worker values and datasets
+ *   copies.c     failures and outcomes in the structs that users see
+ *   words.c      error texts and log lines
  *
  * Two locks. The client's guards what hangs in the client; the cluster's, taken inside of it or
- * alone, everything else. Whoever changes the machine carries its effects out as far as memory
- * goes: messages are encoded, waiters woken. Bytes are written by the thread, unless it sleeps and
- * nobody wrote in its place a moment ago: then a single closure is on its way without a switch, and
- * of many in a row one write carries what came meanwhile. */
+ * alone, guards everything else. A thread that changes the machine carries its effects out as far
+ * as memory goes: it encodes messages and wakes waiters. The cluster's thread writes the bytes.
+ * While that sleeps, and unless a caller has written a moment ago, the caller writes them itself: a
+ * single closure then costs no thread switch, and one write carries many closures in a row. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,27 +27,36 @@
 
 #include "base/list.h"
 #include "base/panic.h"
+#include "base/table.h"
 #include "client/shell/follow.h"
 #include "client/shell/handle.h"
 #include "muster/cluster.h"
 #include "proto/cluster_status.h"
 #include "tasks/coordinator.h"
 #include "tasks/publisher.h"
-#include "tasks/shell/coordinator/options.h"
 #include "tasks/shell/link.h"
 #include "tasks/shell/listener.h"
+#include "tasks/shell/parts.h"
 
-/* A worker's connection. Its id is its place in the table and how often that was taken, so that no
- * id comes twice. */
+/* The options of the caller, else the environment, else the defaults. */
+struct mst_coord_settings {
+    struct mst_cluster_config config; /* without its term and seed; its name is `name` */
+    char name[256];
+    char listen[160]; /* "": any */
+};
+
+/* A worker's connection. No id comes twice. */
 struct mst_coord_peer {
-    struct mst_list dirty;         /* has something to write */
-    struct mst_list stranger;      /* no worker's yet: it was not welcomed */
-    struct mst_cluster_link *link; /* NULL: nobody */
+    struct mst_list link;     /* among all */
+    struct mst_list dirty;    /* has something to write */
+    struct mst_list stranger; /* no worker's yet: it was not welcomed */
+    struct mst_table_node by_id;
+    struct mst_cluster_link *connection;
     uint64_t id;
     uint64_t since_ns; /* a stranger; or it is being closed */
     uint64_t bytes;    /* a stranger: that it sent */
     bool greeted;      /* the machine knows of it */
-    bool broken;       /* it is to be told that it is gone */
+    bool broken;       /* its end is to be reported to the machine */
     bool closing;      /* the machine has forgotten it: what was sent is still written */
 };
 
@@ -112,14 +122,13 @@ struct muster_cluster {
     uint64_t until_ns, hears_ns;
     uint64_t written_ns; /* by a caller in its place */
     int epoll, event;
-    struct mst_coord_peer **peers;
-    uint32_t peer_room, peer_count;
-    uint32_t peer_free; /* where to look for a free place */
+    struct mst_list peers; /* a forked child walks it, whatever a thread was doing to it */
+    struct mst_table peers_by_id;
+    uint64_t peers_ever;
     uint32_t stranger_count;
     uint64_t stranger_bytes; /* that they sent, all together */
     uint32_t complaints;     /* lines about connections, since complaints_until_ns began to run */
     uint64_t complaints_until_ns;
-    uint64_t peer_turn;
     struct mst_list dirty, strangers, said;
     void *room;
 };
@@ -131,14 +140,21 @@ static inline struct mst_cluster *mst_coord_machine(const muster_cluster *cluste
     return cluster->machine;
 }
 
+/* ---- options.c ---- */
+
+muster_status mst_coord_settings_read(struct mst_coord_settings *out,
+                                      const struct muster_cluster_options *given,
+                                      struct muster_error *err);
+
 /* ---- cluster.c ---- */
 
 void mst_coord_hold(muster_cluster *cluster);
 void mst_coord_let_go(muster_cluster *cluster);
 
-/* ---- cluster_term.c; client's lock held ---- */
+/* ---- term.c; client's lock held ---- */
 
 void mst_coord_term_claim(muster_cluster *cluster);
+bool mst_coord_term_decided(void *cluster); /* one way or the other */
 void mst_coord_term_watch(muster_cluster *cluster);
 /* Gives the key back, if it was ours: waits a moment for the service's word. */
 void mst_coord_term_leave(muster_cluster *cluster);
@@ -147,10 +163,11 @@ void mst_coord_hook_in(muster_cluster *cluster);
 /* Puts the publisher's text. */
 void mst_coord_term_publish(muster_cluster *cluster, size_t size);
 
-/* ---- cluster_loop.c ---- */
+/* ---- loop.c ---- */
 
 void mst_coord_lock(muster_cluster *cluster);
 void mst_coord_unlock(muster_cluster *cluster);
+void mst_coord_poison(muster_cluster *cluster); /* lock held: the machine is used no more */
 
 /* ELIMIT: no descriptors or epoll watches; ENOMEM: also no thread. */
 muster_status mst_coord_loop_start(muster_cluster *cluster, struct muster_error *err);
@@ -166,13 +183,10 @@ void mst_coord_turn(muster_cluster *cluster);
 
 void mst_coord_hurry(muster_cluster *cluster); /* lock held: a deadline may be nearer */
 
-/* Lock held: until `ready` says so, or the call is to end: true; false: the time is up. Whether it
- * is to end, mst_coord_ending says. */
-void mst_coord_wake_init(pthread_cond_t *wake); /* on the monotonic clock */
-bool mst_coord_wait(muster_cluster *cluster, bool (*ready)(void *ctx), void *ctx,
-                    uint64_t deadline_ns);
-muster_status mst_coord_ending(const muster_cluster *cluster);
-void mst_coord_wake(muster_cluster *cluster); /* lock held: who is ready */
+/* Lock held. OK: `ready` says so; ETIMEDOUT: the deadline passed; or why the call is to end. */
+muster_status mst_coord_wait(muster_cluster *cluster, bool (*ready)(void *ctx), void *ctx,
+                             uint64_t deadline_ns);
+void mst_coord_wake(muster_cluster *cluster); /* lock held: waiters that are ready */
 
 void mst_coord_say(muster_cluster *cluster, enum muster_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -182,7 +196,7 @@ void mst_coord_say_of(muster_cluster *cluster, enum muster_level level,
 /* Over which nothing comes any more. The machine is told in the end of the turn. */
 void mst_coord_break(muster_cluster *cluster, struct mst_coord_peer *peer);
 
-/* ---- cluster_strangers.c; lock held ----
+/* ---- strangers.c; lock held ----
  *
  * Whoever may connect can say something before it is known to be a worker, and until its HELLO was
  * answered with WELCOME nothing of that may cost much: so many strangers, so much of each, so much
@@ -207,60 +221,64 @@ void mst_coord_complain(muster_cluster *cluster, const char *line);
 void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns);
 uint64_t mst_coord_strangers_deadline_ns(const muster_cluster *cluster); /* UINT64_MAX: none */
 
-/* ---- cluster_calls.c ---- */
+/* ---- calls.c ---- */
 
 /* Every public call: OK, with the lock held and a visitor counted; or its error. */
 muster_status mst_coord_enter(muster_cluster *cluster, bool blocks, struct muster_error *err,
                               const char *what);
-void mst_coord_leave(muster_cluster *cluster);
+muster_status mst_coord_leave(muster_cluster *cluster, muster_status status); /* returns it */
 
-/* Lock held. An error of this status; returns it. */
-muster_status mst_coord_fail(muster_cluster *cluster, muster_status status, const char *what,
-                             struct muster_error *err);
-uint64_t mst_coord_until_ns(int64_t timeout_ms); /* 0: now */
+/* The error of this status, and returns it; OK: nothing. */
+muster_status mst_coord_fail(muster_status status, const char *what, struct muster_error *err);
 
-/* The parts of a call as the machine has them: in `few`, or allocated. NULL: no memory. */
-enum { MST_CLUSTER_FEW = 16 };
-struct mst_part *mst_coord_parts_in(const struct muster_part *parts, size_t count,
-                                    struct mst_part few[MST_CLUSTER_FEW]);
 muster_status mst_coord_parts_check(const struct muster_part *parts, size_t count, const char *what,
                                     struct muster_error *err);
 
-/* ---- cluster_words.c ---- */
+/* ---- words.c ---- */
 
 /* The limit that a call is over, with its value, what was asked for and what to do. ELIMIT. */
 muster_status mst_coord_fail_limit(const struct mst_cluster_excess *excess, const char *what,
                                    struct muster_error *err);
-/* Lock held. A call was not admitted: of ELIMIT and ETIMEDOUT the limit that it is over as well. */
+/* Lock held. A call was not admitted: as mst_coord_fail, and of ELIMIT and ETIMEDOUT the limit that
+ * it is over as well. */
 muster_status mst_coord_refuse(muster_cluster *cluster, const struct mst_closure_call *call,
                                muster_status status, const char *what, struct muster_error *err);
 
-/* A copy as users have it; one piece of memory. NULL: none. */
-struct muster_failure *mst_coord_failure_copy(const struct mst_failure *failure, uint64_t closure);
-struct muster_failures *mst_coord_failures_copy(const struct mst_cluster_failures *failures);
 muster_status mst_coord_status_of(enum mst_origin origin);
 /* "join: closure 17: the function failed with code 3 on worker 2: text"; returns its status. */
 muster_status mst_coord_say_failure(const struct muster_failure *failure, uint64_t count,
                                     const char *what, struct muster_error *err);
 void mst_coord_say_line(muster_cluster *cluster, const struct mst_cluster_effect *effect);
 
-/* ---- cluster_closures.c ---- */
+/* ---- copies.c: each is one piece of memory; NULL: there is none ---- */
 
-/* What became of a closure or a value of a worker, kept for the user: one piece of memory. */
+struct muster_failures *mst_coord_failures_copy(const struct mst_cluster_failures *failures);
+
+/* The end of a closure, or of a per-worker value, kept for the user. */
 struct mst_coord_outcome {
     muster_status status;
     enum mst_closure_state state;
     uint32_t attempts, worker;
-    struct muster_failure *failure; /* NULL: a value */
-    size_t count;
-    struct muster_part parts[];
+    const struct muster_failure *failure; /* NULL: a value */
+    struct mst_parts parts;
 };
-/* `look` has ended. NULL: no memory. */
 struct mst_coord_outcome *mst_coord_outcome_of(const struct mst_closure_look *look,
                                                uint64_t number);
-void mst_coord_outcome_free(struct mst_coord_outcome *outcome);
 
-/* ---- cluster_values.c ---- */
+/* ---- closures.c ---- */
+
+/* A million of them may be queued: it is small until it has ended. */
+struct muster_closure {
+    muster_cluster *cluster; /* its memory is held */
+    uint64_t number;
+    struct mst_coord_outcome *outcome; /* once it was looked at after its end */
+};
+
+/* Cluster's lock held, or not. NULL: no memory. */
+muster_closure *mst_closure_new(muster_cluster *cluster);
+void mst_closure_unmake(muster_closure *closure); /* it was not admitted; NULL: a no-op */
+
+/* ---- values.c ---- */
 
 uint64_t mst_per_worker_number(const muster_per_worker *value, const muster_cluster *cluster);
 

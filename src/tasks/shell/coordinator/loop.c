@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's thread: connections, the machine's effects, and who waits for them. */
+/* The coordinator's thread: connections, the machine's effects, and the threads that wait for them.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
@@ -11,6 +12,7 @@
 
 #include "client/shell/uncancelled.h"
 #include "os/clock.h"
+#include "os/monotonic.h"
 #include "os/short_slice.h"
 #include "os/system.h"
 #include "tasks/shell/coordinator/cluster.h"
@@ -18,28 +20,33 @@
 #define THREAD_STACK ((size_t)256 * 1024)
 #define LINGER_NS (2 * NS_PER_S) /* for what a connection that is closed has still to write */
 #define DEAF_NS NS_PER_S
-#define FAREWELL_NS (300 * NS_PER_MS) /* for the workers to be told of the end */
+#define FAREWELL_NS (300 * NS_PER_MS) /* for the workers to hear of the end */
 #define WRITE_AFTER_NS 50000u         /* since a caller last wrote in the thread's place */
 
-enum { EVENTS_MAX = 64, PEERS_MAX = 1 << 20, READS_MAX = 16 };
+enum { EVENTS_MAX = 64, READS_MAX = 16 };
 
-/* What epoll tells of that is no peer: their ids are larger. */
+/* Keys of epoll that are no peer's: the ids of peers are larger. */
 enum { KEY_EVENT = 1, KEY_UNIX = 2, KEY_TCP = 3 };
 
 /* ---- the lock ---- */
 
-/* The machine is broken: nobody touches it any more. The words go to the log by way of the client,
- * unless this thread holds its lock: then they come that way in any case. */
-static void poison(void *ctx, const char *words)
+void mst_coord_poison(muster_cluster *cluster)
 {
-    muster_cluster *cluster = ctx;
-    muster_client *client = cluster->client;
-
     atomic_store(&cluster->poisoned, true);
     mst_coord_wake(cluster);
     if (cluster->event >= 0) {
         mst_system_event_ring(cluster->event);
     }
+}
+
+/* After a broken invariant. The words go to the log by way of the client, unless this thread holds
+ * its lock: then they come that way in any case. */
+static void poison(void *ctx, const char *words)
+{
+    muster_cluster *cluster = ctx;
+    muster_client *client = cluster->client;
+
+    mst_coord_poison(cluster);
     mst_coord_unlock(cluster);
     if (client && !mst_lib_holding && !client->poisoned) {
         mst_lib_lock(client);
@@ -66,62 +73,20 @@ void mst_coord_unlock(muster_cluster *cluster)
 
 static struct mst_coord_peer *peer_of(const muster_cluster *cluster, uint64_t id)
 {
-    uint32_t place = (uint32_t)id;
-    struct mst_coord_peer *peer = place < cluster->peer_room ? cluster->peers[place] : NULL;
+    struct mst_table_node *node = mst_table_find(&cluster->peers_by_id, id);
 
-    return peer && peer->id == id ? peer : NULL;
-}
-
-static bool grow(muster_cluster *cluster)
-{
-    uint32_t room = cluster->peer_room > 0 ? cluster->peer_room * 2 : 64;
-    struct mst_coord_peer **peers;
-
-    if (room > PEERS_MAX) {
-        return false;
-    }
-    peers = realloc(cluster->peers, room * sizeof(struct mst_coord_peer *));
-    if (!peers) {
-        return false;
-    }
-    memset(peers + cluster->peer_room, 0,
-           (room - cluster->peer_room) * sizeof(struct mst_coord_peer *));
-    cluster->peer_free = cluster->peer_room;
-    cluster->peers = peers;
-    cluster->peer_room = room;
-    return true;
-}
-
-/* A free place; false: there is none. */
-static bool find_place(muster_cluster *cluster, uint32_t *out)
-{
-    for (uint32_t i = 0; i < cluster->peer_room; i++) {
-        uint32_t place = (cluster->peer_free + i) % cluster->peer_room;
-
-        if (!cluster->peers[place]) {
-            *out = place;
-            return true;
-        }
-    }
-    if (!grow(cluster)) {
-        return false;
-    }
-    *out = cluster->peer_free;
-    return true;
+    return node ? MST_CONTAINER(node, struct mst_coord_peer, by_id) : NULL;
 }
 
 static void drop_peer(muster_cluster *cluster, struct mst_coord_peer *peer)
 {
-    uint32_t place = (uint32_t)peer->id;
-
     mst_coord_stranger_gone(cluster, peer);
     mst_list_remove(&peer->dirty);
-    mst_cluster_link_free(peer->link);
-    cluster->peers[place] = NULL;
-    cluster->peer_free = place;
-    cluster->peer_count--;
+    mst_list_remove(&peer->link);
+    mst_table_remove(&cluster->peers_by_id, &peer->by_id);
+    mst_cluster_link_free(peer->connection);
     free(peer);
-    if (cluster->closing && cluster->peer_count == 0) {
+    if (cluster->closing && mst_list_empty(&cluster->peers)) {
         (void)pthread_cond_broadcast(&cluster->nobody);
     }
 }
@@ -132,7 +97,7 @@ void mst_coord_say_of(muster_cluster *cluster, enum muster_level level,
     char line[400];
 
     mst_text_print(line, sizeof(line), "cluster: connection from %s: %s",
-                   mst_cluster_link_peer(peer->link), what);
+                   mst_cluster_link_peer(peer->connection), what);
     if (level == MUSTER_LEVEL_WARN) {
         mst_coord_complain(cluster, line);
     } else {
@@ -147,31 +112,28 @@ void mst_coord_break(muster_cluster *cluster, struct mst_coord_peer *peer)
     cluster->trouble = true;
 }
 
-static void accept_one(muster_cluster *cluster, int fd, bool tcp)
+static void accept_one(muster_cluster *cluster, int fd, struct mst_tls_context *tls)
 {
     struct mst_coord_peer *peer = calloc(1, sizeof(*peer));
-    uint32_t place = 0;
 
-    if (!peer || !find_place(cluster, &place)) {
+    if (!peer) {
         (void)close(fd);
+        return;
+    }
+    if (mst_cluster_link_adopt(&peer->connection, fd, tls, &mst_system_mem) != MUSTER_OK) {
         free(peer);
         return;
     }
-    peer->id = ++cluster->peer_turn << 32 | place;
+    peer->id = KEY_TCP + ++cluster->peers_ever;
     peer->since_ns = mst_lib_now_ns();
-    if (mst_cluster_link_adopt(&peer->link, fd, tcp ? cluster->tls : NULL, &mst_system_mem) !=
-        MUSTER_OK) {
-        free(peer);
-        return;
-    }
-    cluster->peers[place] = peer;
-    cluster->peer_count++;
+    mst_list_append(&cluster->peers, &peer->link);
+    mst_table_insert(&cluster->peers_by_id, peer->id, &peer->by_id);
     mst_coord_stranger(cluster, peer);
-    if (mst_cluster_link_enrol(peer->link, cluster->epoll, peer->id) != 0) {
+    if (mst_cluster_link_enrol(peer->connection, cluster->epoll, peer->id) != 0) {
         drop_peer(cluster, peer);
         return;
     }
-    mst_cluster_link_flush(peer->link);
+    mst_cluster_link_flush(peer->connection);
 }
 
 static int listen_to(muster_cluster *cluster, int fd, uint64_t key)
@@ -181,11 +143,12 @@ static int listen_to(muster_cluster *cluster, int fd, uint64_t key)
     return fd < 0 || epoll_ctl(cluster->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
 }
 
-static void hear_again(muster_cluster *cluster)
+/* The Unix socket and the TCP port. errno of the first that failed; 0: none did. */
+static int listen_to_all(muster_cluster *cluster)
 {
-    cluster->deaf = false;
-    (void)listen_to(cluster, cluster->listener.unix_fd, KEY_UNIX);
-    (void)listen_to(cluster, cluster->listener.tcp_fd, KEY_TCP);
+    int failed = listen_to(cluster, cluster->listener.unix_fd, KEY_UNIX);
+
+    return failed != 0 ? failed : listen_to(cluster, cluster->listener.tcp_fd, KEY_TCP);
 }
 
 static void go_deaf(muster_cluster *cluster)
@@ -204,12 +167,12 @@ static void go_deaf(muster_cluster *cluster)
                   "`ulimit -n`");
 }
 
-static void accept_all(muster_cluster *cluster, int listener, bool tcp)
+static void accept_all(muster_cluster *cluster, int listener, struct mst_tls_context *tls)
 {
     int fd;
 
     while ((fd = mst_cluster_listener_accept(listener)) >= 0) {
-        accept_one(cluster, fd, tcp);
+        accept_one(cluster, fd, tls);
     }
     if (fd == -2) {
         go_deaf(cluster);
@@ -218,13 +181,6 @@ static void accept_all(muster_cluster *cluster, int listener, bool tcp)
 
 /* ---- effects ---- */
 
-static void make_dirty(muster_cluster *cluster, struct mst_coord_peer *peer)
-{
-    if (!mst_list_linked(&peer->dirty)) {
-        mst_list_append(&cluster->dirty, &peer->dirty);
-    }
-}
-
 static void send_one(muster_cluster *cluster, const struct mst_cluster_effect *effect)
 {
     struct mst_coord_peer *peer = peer_of(cluster, effect->connection);
@@ -232,7 +188,7 @@ static void send_one(muster_cluster *cluster, const struct mst_cluster_effect *e
     if (!peer || peer->broken || peer->closing) {
         return;
     }
-    if (mst_cluster_link_send(peer->link, effect->message) != MUSTER_OK) {
+    if (mst_cluster_link_send(peer->connection, effect->message) != MUSTER_OK) {
         mst_coord_say_of(cluster, MUSTER_LEVEL_ERROR, peer,
                          "out of memory for what is to be sent: it is closed");
         mst_coord_break(cluster, peer);
@@ -241,7 +197,9 @@ static void send_one(muster_cluster *cluster, const struct mst_cluster_effect *e
     if (effect->message->type == MST_CLUSTER_WELCOME) {
         mst_coord_stranger_known(cluster, peer);
     }
-    make_dirty(cluster, peer);
+    if (!mst_list_linked(&peer->dirty)) {
+        mst_list_append(&cluster->dirty, &peer->dirty);
+    }
 }
 
 static void close_one(muster_cluster *cluster, const struct mst_cluster_effect *effect)
@@ -257,15 +215,24 @@ static void close_one(muster_cluster *cluster, const struct mst_cluster_effect *
     }
 }
 
+/* Why calls are to end; OK: they are not. */
+static muster_status ending(const muster_cluster *cluster)
+{
+    if (cluster->poisoned) {
+        return MUSTER_EINTERNAL;
+    }
+    if (cluster->closing || !mst_coord_machine(cluster)) {
+        return MUSTER_ECANCELLED;
+    }
+    return cluster->interrupted ? MUSTER_EINTERRUPTED : MUSTER_OK;
+}
+
 void mst_coord_wake(muster_cluster *cluster)
 {
-    bool ending = mst_coord_ending(cluster) != MUSTER_OK;
+    bool end = ending(cluster) != MUSTER_OK;
 
-    MST_LIST_EACH(link, following, &cluster->waiters)
-    {
-        struct mst_coord_waiter *waiter = MST_CONTAINER(link, struct mst_coord_waiter, link);
-
-        if (ending || waiter->ready(waiter->ctx)) {
+    MST_EACH(waiter, &cluster->waiters, struct mst_coord_waiter, link) {
+        if (end || waiter->ready(waiter->ctx)) {
             (void)pthread_cond_signal(&waiter->wake);
         }
     }
@@ -316,31 +283,24 @@ static void write_dirty(muster_cluster *cluster)
     struct mst_list *link;
 
     while ((link = mst_list_take(&cluster->dirty)) != NULL) {
-        mst_cluster_link_flush(MST_CONTAINER(link, struct mst_coord_peer, dirty)->link);
+        mst_cluster_link_flush(MST_CONTAINER(link, struct mst_coord_peer, dirty)->connection);
     }
 }
 
-/* A peer that is broken is told to the machine, and one that is closed goes once all is written. */
+/* Reports a broken peer to the machine, and frees a closed one once all is written. */
 static void reap(muster_cluster *cluster)
 {
     uint64_t now_ns = mst_lib_now_ns();
 
     cluster->trouble = false;
-    for (uint32_t i = 0; i < cluster->peer_room; i++) {
-        struct mst_coord_peer *peer = cluster->peers[i];
-
-        if (!peer || (!peer->broken && !peer->closing)) {
-            continue;
+    MST_EACH(peer, &cluster->peers, struct mst_coord_peer, link) {
+        if (peer->broken && peer->greeted && mst_coord_machine(cluster)) {
+            mst_cluster_gone(mst_coord_machine(cluster), now_ns, peer->id);
         }
-        if (peer->broken) {
-            if (peer->greeted && mst_coord_machine(cluster)) {
-                mst_cluster_gone(mst_coord_machine(cluster), now_ns, peer->id);
-            }
+        if (peer->broken || (peer->closing && (mst_cluster_link_pending(peer->connection) == 0 ||
+                                               now_ns - peer->since_ns >= LINGER_NS))) {
             drop_peer(cluster, peer);
-        } else if (mst_cluster_link_pending(peer->link) == 0 ||
-                   now_ns - peer->since_ns >= LINGER_NS) {
-            drop_peer(cluster, peer);
-        } else {
+        } else if (peer->closing) {
             cluster->trouble = true;
         }
     }
@@ -348,25 +308,20 @@ static void reap(muster_cluster *cluster)
 
 static uint64_t deadline_of(const muster_cluster *cluster)
 {
-    uint64_t deadline_ns =
-        mst_coord_machine(cluster) ? mst_cluster_deadline_ns(mst_coord_machine(cluster)) : NEVER;
-    uint64_t strangers_ns = mst_coord_strangers_deadline_ns(cluster);
+    uint64_t deadline_ns = mst_coord_strangers_deadline_ns(cluster);
 
-    if (strangers_ns < deadline_ns) {
-        deadline_ns = strangers_ns;
+    if (mst_coord_machine(cluster)) {
+        deadline_ns = mst_sooner(deadline_ns, mst_cluster_deadline_ns(mst_coord_machine(cluster)));
     }
     if (!cluster->publishing && !cluster->superseded && !cluster->closing) {
-        uint64_t publish_ns = mst_cluster_publisher_deadline_ns(&cluster->publisher);
-
-        deadline_ns = publish_ns < deadline_ns ? publish_ns : deadline_ns;
+        deadline_ns =
+            mst_sooner(deadline_ns, mst_cluster_publisher_deadline_ns(&cluster->publisher));
     }
-    if (cluster->deaf && cluster->hears_ns < deadline_ns) {
-        deadline_ns = cluster->hears_ns;
+    if (cluster->deaf) {
+        deadline_ns = mst_sooner(deadline_ns, cluster->hears_ns);
     }
-    if (cluster->trouble) {
-        uint64_t soon_ns = mst_lib_now_ns() + 100 * NS_PER_MS; /* for those that linger */
-
-        deadline_ns = soon_ns < deadline_ns ? soon_ns : deadline_ns;
+    if (cluster->trouble) { /* for those that linger */
+        deadline_ns = mst_sooner(deadline_ns, mst_lib_now_ns() + 100 * NS_PER_MS);
     }
     return deadline_ns;
 }
@@ -425,8 +380,8 @@ static muster_status take_messages(muster_cluster *cluster, struct mst_coord_pee
     struct mst_cluster_message message;
     muster_status status = MUSTER_MORE;
 
-    while (mst_cluster_link_up(peer->link)) {
-        status = mst_cluster_link_next(peer->link, &message);
+    while (mst_cluster_link_up(peer->connection)) {
+        status = mst_cluster_link_next(peer->connection, &message);
         if (status != MUSTER_OK) {
             break;
         }
@@ -449,8 +404,9 @@ static void take_peer(muster_cluster *cluster, uint64_t id, uint32_t events)
     bool again = true;
 
     for (int i = 0; i < READS_MAX && again && peer && !peer->broken; i++) {
-        bool up = mst_cluster_link_up(peer->link);
-        muster_status status = mst_cluster_link_ready(peer->link, events, cluster->room, &again);
+        bool up = mst_cluster_link_up(peer->connection);
+        muster_status status =
+            mst_cluster_link_ready(peer->connection, events, cluster->room, &again);
 
         if (status == MUSTER_OK) {
             status = take_messages(cluster, peer);
@@ -458,11 +414,11 @@ static void take_peer(muster_cluster *cluster, uint64_t id, uint32_t events)
         mst_coord_stranger_sent(cluster, peer);
         if (status < 0) {
             /* Other coordinators look whether there is anybody behind this socket. */
-            bool looked = up && mst_cluster_link_received(peer->link) == 0;
+            bool looked = up && mst_cluster_link_received(peer->connection) == 0;
 
             if (status != MUSTER_EUNREACHABLE || (!peer->greeted && !looked)) {
                 mst_coord_say_of(cluster, MUSTER_LEVEL_WARN, peer,
-                                 mst_cluster_link_reason(peer->link));
+                                 mst_cluster_link_reason(peer->connection));
             }
             mst_coord_break(cluster, peer);
         }
@@ -476,10 +432,10 @@ static void take_event(muster_cluster *cluster, const struct epoll_event *event)
         mst_system_event_quiet(cluster->event);
         break;
     case KEY_UNIX:
-        accept_all(cluster, cluster->listener.unix_fd, false);
+        accept_all(cluster, cluster->listener.unix_fd, NULL);
         break;
     case KEY_TCP:
-        accept_all(cluster, cluster->listener.tcp_fd, true);
+        accept_all(cluster, cluster->listener.tcp_fd, cluster->tls);
         break;
     default:
         take_peer(cluster, event->data.u64, event->events);
@@ -509,30 +465,24 @@ void mst_coord_say(muster_cluster *cluster, enum muster_level level, const char 
 
 static void forget(struct mst_list *lines)
 {
-    MST_LIST_EACH(link, following, lines)
-    {
-        mst_list_remove(link);
-        free(MST_CONTAINER(link, struct mst_coord_said, link));
+    MST_EACH(said, lines, struct mst_coord_said, link) {
+        mst_list_remove(&said->link);
+        free(said);
     }
 }
 
 /* Lock held, and given back meanwhile: the log is the client's, whose lock comes first. */
-static void tell(muster_cluster *cluster)
+static void log_lines(muster_cluster *cluster)
 {
     muster_client *client = cluster->client;
     struct mst_list lines;
-    struct mst_list *link;
 
     mst_list_init(&lines);
-    while ((link = mst_list_take(&cluster->said)) != NULL) {
-        mst_list_append(&lines, link);
-    }
+    mst_list_put_before(&lines, &cluster->said);
     mst_coord_unlock(cluster);
     if (client && !client->poisoned) {
         mst_lib_lock(client);
-        for (link = lines.next; link != &lines; link = link->next) {
-            const struct mst_coord_said *said = MST_CONTAINER(link, struct mst_coord_said, link);
-
+        MST_EACH(said, &lines, struct mst_coord_said, link) {
             mst_lib_log(client, said->level, "%s", said->text);
         }
         mst_lib_unlock(client);
@@ -580,7 +530,8 @@ static void tick(muster_cluster *cluster)
         mst_cluster_publisher_stir(&cluster->publisher);
     }
     if (cluster->deaf && cluster->hears_ns <= now_ns) {
-        hear_again(cluster);
+        cluster->deaf = false;
+        (void)listen_to_all(cluster);
     }
     mst_coord_strangers_tick(cluster, now_ns);
     do {
@@ -595,14 +546,9 @@ static void tick(muster_cluster *cluster)
 
 static int wait_ms(uint64_t until_ns)
 {
-    uint64_t now_ns = mst_lib_now_ns();
-    uint64_t ms;
+    uint64_t ms = mst_sooner(mst_ms_until(until_ns, mst_lib_now_ns()), INT_MAX);
 
-    if (until_ns == NEVER) {
-        return -1;
-    }
-    ms = mst_ms_until(until_ns, now_ns);
-    return ms < INT_MAX ? (int)ms : INT_MAX;
+    return until_ns == NEVER ? -1 : (int)ms;
 }
 
 /* The client first, which may look at its own, and which lives until this thread has ended. */
@@ -635,7 +581,7 @@ static void *run(void *ctx)
 
         tick(cluster);
         if (!mst_list_empty(&cluster->said)) {
-            tell(cluster);
+            log_lines(cluster);
             continue;
         }
         if (publish(cluster)) {
@@ -666,8 +612,7 @@ static muster_status open_epoll(muster_cluster *cluster, struct muster_error *er
     cluster->epoll = epoll_create1(EPOLL_CLOEXEC);
     cluster->event = cluster->epoll < 0 ? -1 : mst_system_event();
     if (cluster->event < 0 || listen_to(cluster, cluster->event, KEY_EVENT) != 0 ||
-        listen_to(cluster, cluster->listener.unix_fd, KEY_UNIX) != 0 ||
-        listen_to(cluster, cluster->listener.tcp_fd, KEY_TCP) != 0) {
+        listen_to_all(cluster) != 0) {
         return mst_lib_fail_system(err, "cluster", errno);
     }
     return MUSTER_OK;
@@ -706,7 +651,7 @@ void mst_coord_loop_farewell(muster_cluster *cluster)
     int late = 0;
 
     mst_coord_lock(cluster);
-    while (cluster->peer_count > 0 && late == 0) {
+    while (!mst_list_empty(&cluster->peers) && late == 0) {
         late = pthread_cond_timedwait(&cluster->nobody, &cluster->lock, &limit);
     }
     mst_coord_unlock(cluster);
@@ -730,16 +675,11 @@ void mst_coord_loop_stop(muster_cluster *cluster)
         (void)pthread_join(cluster->thread, NULL);
         cluster->thread_runs = false;
     }
-    for (uint32_t i = 0; i < cluster->peer_room; i++) {
-        if (cluster->peers[i]) {
-            drop_peer(cluster, cluster->peers[i]);
-        }
+    MST_EACH(peer, &cluster->peers, struct mst_coord_peer, link) {
+        drop_peer(cluster, peer);
     }
     forget(&cluster->said);
-    free(cluster->peers);
     free(cluster->room);
-    cluster->peers = NULL;
-    cluster->peer_room = 0;
     cluster->room = NULL;
     close_if(&cluster->epoll);
     close_if(&cluster->event);
@@ -751,12 +691,10 @@ void mst_coord_loop_abandon(muster_cluster *cluster)
     close_if(&cluster->epoll);
     close_if(&cluster->event);
     close_if(&cluster->ready);
-    for (uint32_t i = 0; i < cluster->peer_room; i++) {
+    MST_EACH(peer, &cluster->peers, struct mst_coord_peer, link) {
         uint32_t events;
 
-        if (cluster->peers[i]) {
-            (void)close(mst_cluster_link_fd(cluster->peers[i]->link, &events));
-        }
+        (void)close(mst_cluster_link_fd(peer->connection, &events));
     }
 }
 
@@ -765,59 +703,36 @@ void mst_coord_disown(muster_cluster *cluster)
 {
     cluster->epoll = cluster->event = cluster->ready = -1;
     cluster->listener.unix_fd = cluster->listener.tcp_fd = -1;
-    for (uint32_t i = 0; i < cluster->peer_room; i++) {
-        if (cluster->peers[i]) {
-            mst_cluster_link_disown(cluster->peers[i]->link);
-        }
+    MST_EACH(peer, &cluster->peers, struct mst_coord_peer, link) {
+        mst_cluster_link_disown(peer->connection);
     }
-    atomic_store(&cluster->poisoned, true);
-    mst_coord_wake(cluster);
+    mst_coord_poison(cluster);
 }
 
 /* ---- waiting ---- */
 
-muster_status mst_coord_ending(const muster_cluster *cluster)
-{
-    if (cluster->poisoned) {
-        return MUSTER_EINTERNAL;
-    }
-    if (cluster->closing || !mst_coord_machine(cluster)) {
-        return MUSTER_ECANCELLED;
-    }
-    return cluster->interrupted ? MUSTER_EINTERRUPTED : MUSTER_OK;
-}
-
-void mst_coord_wake_init(pthread_cond_t *wake)
-{
-    pthread_condattr_t attributes;
-
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(wake, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-}
-
-bool mst_coord_wait(muster_cluster *cluster, bool (*ready)(void *ctx), void *ctx,
-                    uint64_t deadline_ns)
+muster_status mst_coord_wait(muster_cluster *cluster, bool (*ready)(void *ctx), void *ctx,
+                             uint64_t deadline_ns)
 {
     struct mst_coord_waiter waiter = {.ready = ready, .ctx = ctx};
     struct timespec limit = mst_clock_timespec(deadline_ns);
-    bool is_ready;
+    muster_status status;
 
     mst_lib_wait_shown();
-    mst_coord_wake_init(&waiter.wake);
+    mst_monotonic_cond_init(&waiter.wake);
     mst_list_append(&cluster->waiters, &waiter.link);
-    while (!(is_ready = mst_coord_ending(cluster) != MUSTER_OK || ready(ctx))) {
+    while ((status = ending(cluster)) == MUSTER_OK && !ready(ctx)) {
         if (deadline_ns == NEVER) {
             (void)pthread_cond_wait(&waiter.wake, &cluster->lock);
-        } else if (mst_lib_now_ns() >= deadline_ns) {
-            break;
-        } else {
+        } else if (mst_lib_now_ns() < deadline_ns) {
             (void)pthread_cond_timedwait(&waiter.wake, &cluster->lock, &limit);
+        } else {
+            status = MUSTER_ETIMEDOUT;
+            break;
         }
     }
     mst_list_remove(&waiter.link);
     (void)pthread_cond_destroy(&waiter.wake);
     mst_lib_wait_over();
-    return is_ready;
+    return status;
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/shell/coordinator/options.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tasks/shell/coordinator/cluster.h"
 
 #include "client/shell/environment.h"
-#include "client/shell/handle.h"
-#include "proto/cluster_status.h"
 
 static muster_status read_text(const char *name, const char *given, const char *standard, char *out,
                                size_t room, struct muster_error *err)
@@ -55,13 +50,12 @@ static muster_status read_numbers(struct mst_cluster_config *config,
 }
 
 static muster_status read_policy(struct mst_cluster_config *config,
-                                 const struct muster_cluster_options *options,
-                                 struct muster_error *err)
+                                 enum muster_cluster_policy policy, struct muster_error *err)
 {
-    int64_t choice = (int64_t)options->policy;
+    int64_t choice = (int64_t)policy;
     muster_status status = MUSTER_OK;
 
-    if (options->policy == MUSTER_CLUSTER_FAIL_FAST) {
+    if (policy == MUSTER_CLUSTER_FAIL_FAST) {
         status = mst_lib_setting("cluster_policy", &choice, NULL, err);
     } else if (choice < 0 || choice > MST_CLUSTER_ISOLATE) {
         return mst_lib_refuse(err, "cluster",
@@ -71,43 +65,48 @@ static muster_status read_policy(struct mst_cluster_config *config,
     return status;
 }
 
-static bool is_reserved(const uint64_t reserved[4])
+static muster_status read_all(struct mst_coord_settings *out,
+                              const struct muster_cluster_options *options,
+                              struct muster_error *err)
 {
-    return (reserved[0] | reserved[1] | reserved[2] | reserved[3]) != 0;
+    muster_status status =
+        read_text("cluster_name", options->name, "default", out->name, sizeof(out->name), err);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (!mst_cluster_name_valid(mst_slice_text(out->name))) {
+        return mst_lib_refuse(err, "cluster",
+                              "its name is to have letters, digits, '.', '_' and '-', at most 64");
+    }
+    status =
+        read_text("cluster_listen", options->listen, "", out->listen, sizeof(out->listen), err);
+    if (status == MUSTER_OK) {
+        status = read_policy(&out->config, options->policy, err);
+    }
+    return status == MUSTER_OK ? read_numbers(&out->config, options, err) : status;
 }
 
 muster_status mst_coord_settings_read(struct mst_coord_settings *out,
                                       const struct muster_cluster_options *given,
                                       struct muster_error *err)
 {
-    const struct muster_cluster_options standard = MUSTER_CLUSTER_OPTIONS_INIT;
-    struct muster_cluster_options options = standard;
+    struct muster_cluster_options options = MUSTER_CLUSTER_OPTIONS_INIT;
     muster_status status = mst_lib_options(&options, sizeof(options), given,
                                            "MUSTER_CLUSTER_OPTIONS_INIT", err, "cluster");
 
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if ((options.reserved[0] | options.reserved[1] | options.reserved[2] | options.reserved[3]) !=
+        0) {
+        return mst_lib_refuse(err, "cluster",
+                              "options.reserved is not zero; begin with "
+                              "MUSTER_CLUSTER_OPTIONS_INIT");
+    }
     *out = (struct mst_coord_settings){.config = {.silent_ns = 2 * NS_PER_S,
                                                   .transient_window_ns = 60 * NS_PER_S,
                                                   .backoff_ns = NS_PER_S,
                                                   .backoff_max_ns = 60 * NS_PER_S}};
-    if (status == MUSTER_OK && is_reserved(options.reserved)) {
-        status = mst_lib_refuse(err, "cluster",
-                                "options.reserved is not zero; begin with "
-                                "MUSTER_CLUSTER_OPTIONS_INIT");
-    }
-    if (status == MUSTER_OK) {
-        status =
-            read_text("cluster_name", options.name, "default", out->name, sizeof(out->name), err);
-    }
-    if (status == MUSTER_OK && !mst_cluster_name_valid(mst_slice_text(out->name))) {
-        status = mst_lib_refuse(
-            err, "cluster", "its name is to have letters, digits, '.', '_' and '-', at most 64");
-    }
-    if (status == MUSTER_OK) {
-        status =
-            read_text("cluster_listen", options.listen, "", out->listen, sizeof(out->listen), err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_policy(&out->config, &options, err);
-    }
-    return status == MUSTER_OK ? read_numbers(&out->config, &options, err) : status;
+    return read_all(out, &options, err);
 }

@@ -5,9 +5,10 @@
 #define STRANGER_NS (10 * NS_PER_S)   /* until a connection must be a worker's */
 #define COMPLAINTS_NS (10 * NS_PER_S) /* in which there are so many lines at most */
 
-static struct mst_coord_peer *stranger_at(struct mst_list *link)
+/* There is one. */
+static struct mst_coord_peer *oldest(const muster_cluster *cluster)
 {
-    return MST_CONTAINER(link, struct mst_coord_peer, stranger);
+    return MST_CONTAINER(cluster->strangers.next, struct mst_coord_peer, stranger);
 }
 
 void mst_coord_stranger_gone(muster_cluster *cluster, struct mst_coord_peer *peer)
@@ -21,7 +22,7 @@ void mst_coord_stranger_gone(muster_cluster *cluster, struct mst_coord_peer *pee
 
 /* ---- lines ---- */
 
-static void left_out(muster_cluster *cluster)
+static void count_left_out(muster_cluster *cluster)
 {
     if (cluster->complaints > MST_COORD_COMPLAINTS_MAX) {
         mst_coord_say(cluster, MUSTER_LEVEL_WARN,
@@ -36,7 +37,7 @@ void mst_coord_complain(muster_cluster *cluster, const char *line)
     uint64_t now_ns = mst_lib_now_ns();
 
     if (now_ns >= cluster->complaints_until_ns) {
-        left_out(cluster);
+        count_left_out(cluster);
         cluster->complaints_until_ns = now_ns + COMPLAINTS_NS;
     }
     if (cluster->complaints < UINT32_MAX) {
@@ -57,30 +58,27 @@ static void turn_away(muster_cluster *cluster, struct mst_coord_peer *peer, cons
 
 void mst_coord_stranger(muster_cluster *cluster, struct mst_coord_peer *peer)
 {
-    mst_cluster_link_limit(peer->link, MST_COORD_HELLO_BYTES_MAX);
+    mst_cluster_link_limit(peer->connection, MST_COORD_HELLO_BYTES_MAX);
     mst_list_append(&cluster->strangers, &peer->stranger);
     if (++cluster->stranger_count > MST_COORD_STRANGERS_MAX) {
-        turn_away(cluster, stranger_at(cluster->strangers.next),
+        turn_away(cluster, oldest(cluster),
                   "closed, for too many connections are no worker's yet and it is the oldest");
     }
 }
 
 static struct mst_coord_peer *largest(muster_cluster *cluster)
 {
-    struct mst_coord_peer *found = stranger_at(cluster->strangers.next);
+    struct mst_coord_peer *found = oldest(cluster);
 
-    MST_LIST_EACH(link, following, &cluster->strangers)
-    {
-        if (stranger_at(link)->bytes > found->bytes) {
-            found = stranger_at(link);
-        }
+    MST_EACH(peer, &cluster->strangers, struct mst_coord_peer, stranger) {
+        found = peer->bytes > found->bytes ? peer : found;
     }
     return found;
 }
 
 void mst_coord_stranger_sent(muster_cluster *cluster, struct mst_coord_peer *peer)
 {
-    uint64_t bytes = mst_cluster_link_received(peer->link);
+    uint64_t bytes = mst_cluster_link_received(peer->connection);
 
     if (!mst_list_linked(&peer->stranger)) {
         return;
@@ -96,18 +94,15 @@ void mst_coord_stranger_sent(muster_cluster *cluster, struct mst_coord_peer *pee
 void mst_coord_stranger_known(muster_cluster *cluster, struct mst_coord_peer *peer)
 {
     mst_coord_stranger_gone(cluster, peer);
-    mst_cluster_link_limit(peer->link, 0);
+    mst_cluster_link_limit(peer->connection, 0);
 }
 
 void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns)
 {
     if (now_ns >= cluster->complaints_until_ns) {
-        left_out(cluster);
+        count_left_out(cluster);
     }
-    MST_LIST_EACH(link, following, &cluster->strangers)
-    {
-        struct mst_coord_peer *peer = stranger_at(link);
-
+    MST_EACH(peer, &cluster->strangers, struct mst_coord_peer, stranger) {
         if (now_ns - peer->since_ns < STRANGER_NS) {
             break; /* in the order of their coming */
         }
@@ -119,11 +114,13 @@ void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns)
 
 uint64_t mst_coord_strangers_deadline_ns(const muster_cluster *cluster)
 {
-    uint64_t deadline_ns = mst_list_empty(&cluster->strangers)
-                               ? UINT64_MAX
-                               : stranger_at(cluster->strangers.next)->since_ns + STRANGER_NS;
-    bool owed = cluster->complaints > MST_COORD_COMPLAINTS_MAX;
+    uint64_t deadline_ns = NEVER;
 
-    return owed && cluster->complaints_until_ns < deadline_ns ? cluster->complaints_until_ns
-                                                              : deadline_ns;
+    if (!mst_list_empty(&cluster->strangers)) {
+        deadline_ns = oldest(cluster)->since_ns + STRANGER_NS;
+    }
+    if (cluster->complaints > MST_COORD_COMPLAINTS_MAX) {
+        deadline_ns = mst_sooner(deadline_ns, cluster->complaints_until_ns);
+    }
+    return deadline_ns;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a coordinator is for the job: the owner of a key. Its revision is the term; who owns it
- * acts, and nobody else can insert it until the owner is lost or gives it back. And what it learns
- * from the job: which workers there are. All of it hangs in the client, and whoever drives that
- * carries it on.
+/* A coordinator owns a key of the job. Its revision is the term, a fencing token: only the owner
+ * acts, and nobody else can insert the key until the owner is lost or deletes it. A watch tells the
+ * coordinator which workers there are. All of it hangs in the client and goes on with that.
  *
  *   claim: insert --EEXISTS--> watch the key --a change--> insert ...
  *               --OK--> the term is ours: watch the key and the members */
@@ -25,7 +24,7 @@ static void decide(muster_cluster *cluster, muster_status status, uint64_t numbe
 
 static void insert_answered(void *ctx, const struct mst_reply *reply);
 
-static void insert(muster_cluster *cluster)
+void mst_coord_term_claim(muster_cluster *cluster)
 {
     struct mst_coord_term *term = &cluster->term;
     const struct mst_write op = {.kind = MST_INSERT,
@@ -42,11 +41,11 @@ static void insert(muster_cluster *cluster)
     }
 }
 
-/* The one that has it may be gone. */
+/* The owner of the key may have lost it. */
 static muster_status take_change(void *ctx, const struct mst_reply *reply)
 {
     (void)reply;
-    insert(ctx);
+    mst_coord_term_claim(ctx);
     return MUSTER_MORE;
 }
 
@@ -73,43 +72,25 @@ static void insert_answered(void *ctx, const struct mst_reply *reply)
     }
 }
 
-void mst_coord_term_claim(muster_cluster *cluster)
+bool mst_coord_term_decided(void *ctx)
 {
-    insert(cluster);
+    return ((muster_cluster *)ctx)->term.decided;
 }
 
 /* ---- what goes on in the job ---- */
 
-/* Lock of the client held: the machine's is inside of it. */
+/* Both locks held, and there is a machine. */
 static void supersede(muster_cluster *cluster, muster_status status)
 {
-    mst_coord_lock(cluster);
-    if (mst_coord_machine(cluster) && !cluster->poisoned) {
-        cluster->superseded = true;
-        mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
-        mst_coord_turn(cluster);
-    }
-    mst_coord_unlock(cluster);
+    cluster->superseded = true;
+    mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
 }
 
-static enum mst_worker_state state_of(enum mst_state state)
-{
-    switch (state) {
-    case MST_PRESENT:
-        return MST_WORKER_PRESENT;
-    case MST_SILENT:
-        return MST_WORKER_SILENT;
-    case MST_STATE_LOST:
-        return MST_WORKER_LOST;
-    case MST_LEFT:
-        return MST_WORKER_LEFT;
-    case MST_JOINING:
-    case MST_ABSENT:
-    case MST_SPARE:
-        break;
-    }
-    return MST_WORKER_ABSENT;
-}
+/* Of any other state there is no worker to speak of: ABSENT. */
+static const enum mst_worker_state states[MST_SPARE + 1] = {[MST_PRESENT] = MST_WORKER_PRESENT,
+                                                            [MST_SILENT] = MST_WORKER_SILENT,
+                                                            [MST_STATE_LOST] = MST_WORKER_LOST,
+                                                            [MST_LEFT] = MST_WORKER_LEFT};
 
 static bool is_our_key(const muster_cluster *cluster, const struct mst_item *item)
 {
@@ -117,13 +98,18 @@ static bool is_our_key(const muster_cluster *cluster, const struct mst_item *ite
            mst_slice_equal(item->name, mst_slice_text(cluster->term.key));
 }
 
-static bool is_worker(const struct mst_item *item)
+/* OK; ENOMEM. */
+static muster_status take_member(muster_cluster *cluster, const struct mst_who *who)
 {
-    return item->kind == MST_ITEM_MEMBER && item->who.role == MST_ROLE_WORKER &&
-           state_of(item->who.state) != MST_WORKER_ABSENT;
+    if (who->role != MST_ROLE_WORKER || states[who->state] == MST_WORKER_ABSENT) {
+        return MUSTER_OK;
+    }
+    return mst_cluster_member(mst_coord_machine(cluster), mst_lib_now_ns(), who->index,
+                              who->incarnation, states[who->state],
+                              (struct mst_worker_end){who->cause, who->code}, who->host);
 }
 
-/* Both locks held. OK; EFENCED: the term is another's; ENOMEM: the same is to be told again. */
+/* Both locks held. OK; EFENCED: the term is another's; ENOMEM: the same reply is needed again. */
 static muster_status take_items(muster_cluster *cluster, const struct mst_reply *reply)
 {
     for (uint32_t i = 0; i < reply->item_count; i++) {
@@ -138,16 +124,12 @@ static muster_status take_items(muster_cluster *cluster, const struct mst_reply 
             }
             cluster->term.seen = true;
         }
-        if (is_worker(item) &&
-            mst_cluster_member(mst_coord_machine(cluster), mst_lib_now_ns(), item->who.index,
-                               item->who.incarnation, state_of(item->who.state),
-                               (struct mst_worker_end){item->who.cause, item->who.code},
-                               item->who.host) != MUSTER_OK) {
+        if (item->kind == MST_ITEM_MEMBER && take_member(cluster, &item->who) != MUSTER_OK) {
             return MUSTER_ENOMEM;
         }
     }
     if (!cluster->term.seen && (reply->revision & MST_CURSOR_LISTING) == 0) {
-        return MUSTER_EFENCED; /* all was listed, and it was not among it */
+        return MUSTER_EFENCED; /* all was listed, and the key was not */
     }
     return MUSTER_OK;
 }
@@ -162,8 +144,7 @@ static muster_status take(void *ctx, const struct mst_reply *reply)
     if (mst_coord_machine(cluster)) {
         status = take_items(cluster, reply);
         if (status == MUSTER_EFENCED) {
-            cluster->superseded = true;
-            mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
+            supersede(cluster, status);
         }
         mst_coord_turn(cluster);
     }
@@ -221,11 +202,6 @@ void mst_coord_term_publish(muster_cluster *cluster, size_t size)
 
 /* ---- giving it back ---- */
 
-static bool is_decided(void *ctx)
-{
-    return ((muster_cluster *)ctx)->term.decided;
-}
-
 void mst_coord_term_drop(muster_cluster *cluster)
 {
     cluster->term.over = true;
@@ -251,7 +227,7 @@ void mst_coord_term_leave(muster_cluster *cluster)
     uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
 
     if (!term->decided && term->claim.open) {
-        (void)mst_lib_wait(cluster->client, is_decided, cluster, until_ns);
+        (void)mst_lib_wait(cluster->client, mst_coord_term_decided, cluster, until_ns);
     }
     if (term->decided && term->granted == MUSTER_OK && !cluster->superseded &&
         mst_lib_status(cluster->client) == MUSTER_OK) {
@@ -263,8 +239,15 @@ void mst_coord_term_leave(muster_cluster *cluster)
 
 static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
 {
+    muster_cluster *cluster = ctx;
+
     (void)now_ns;
-    supersede(ctx, status);
+    mst_coord_lock(cluster);
+    if (mst_coord_machine(cluster) && !cluster->poisoned) {
+        supersede(cluster, status);
+        mst_coord_turn(cluster);
+    }
+    mst_coord_unlock(cluster);
 }
 
 static void hook_interrupted(void *ctx, uint64_t now_ns, bool on)
@@ -293,11 +276,7 @@ static void hook_poisoned(void *ctx)
     muster_cluster *cluster = ctx;
 
     mst_coord_lock(cluster);
-    cluster->poisoned = true;
-    mst_coord_wake(cluster);
-    if (cluster->event >= 0) {
-        mst_system_event_ring(cluster->event);
-    }
+    mst_coord_poison(cluster);
     mst_coord_unlock(cluster);
 }
 

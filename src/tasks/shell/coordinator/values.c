@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that each worker has for itself, and datasets, from which such values are made. */
+/* Per-worker values, and the datasets that make them. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tasks/shell/coordinator/cluster.h"
+
+/* How a value is built. What it points at is borrowed. */
+struct recipe {
+    const char *function;
+    struct mst_parts parts;
+    uint32_t version;
+    bool eager;
+};
 
 struct muster_per_worker {
     muster_cluster *cluster; /* its memory is held */
@@ -13,12 +21,8 @@ struct muster_per_worker {
 };
 
 struct muster_dataset {
-    muster_cluster *cluster;
-    uint32_t version;
-    bool eager;
-    char *function;
-    size_t count;
-    struct muster_part parts[]; /* their bytes lie behind */
+    muster_cluster *cluster; /* likewise */
+    struct recipe recipe;    /* its parts and its function lie behind */
 };
 
 uint64_t mst_per_worker_number(const muster_per_worker *value, const muster_cluster *cluster)
@@ -26,55 +30,30 @@ uint64_t mst_per_worker_number(const muster_per_worker *value, const muster_clus
     return value && value->cluster == cluster ? value->number : 0;
 }
 
-static muster_status read_options(struct muster_per_worker_options *out,
-                                  const struct muster_per_worker_options *given, const char *what,
-                                  struct muster_error *err)
-{
-    const struct muster_per_worker_options standard = MUSTER_PER_WORKER_OPTIONS_INIT;
-
-    *out = standard;
-    return mst_lib_options(out, sizeof(*out), given, "MUSTER_PER_WORKER_OPTIONS_INIT", err, what);
-}
-
 /* ---- per-worker values ---- */
 
-struct made {
-    const char *function;
-    const struct muster_part *parts;
-    size_t count;
-    uint32_t version;
-    bool eager;
-};
-
-/* Lock held. */
-static muster_status make_value(muster_per_worker *value, const struct made *made, const char *what,
-                                struct muster_error *err)
+static muster_status read_recipe(struct recipe *out, const struct muster_part *parts, size_t count,
+                                 const struct muster_per_worker_options *given, const char *what,
+                                 struct muster_error *err)
 {
-    muster_cluster *cluster = value->cluster;
-    struct mst_part few[MST_CLUSTER_FEW];
-    struct mst_part *items = mst_coord_parts_in(made->parts, made->count, few);
-    const struct mst_closure_call call = {
-        .function = mst_slice_text(made->function),
-        .parts = {.items = items, .count = (uint32_t)made->count}};
-    muster_status status = MUSTER_ENOMEM;
+    struct muster_per_worker_options options = MUSTER_PER_WORKER_OPTIONS_INIT;
+    muster_status status = mst_coord_parts_check(parts, count, what, err);
 
-    if (items) {
-        status = mst_cluster_value_new(mst_coord_machine(cluster), mst_lib_now_ns(), call.function,
-                                       made->version, &call.parts, !made->eager, &value->number);
-        mst_coord_turn(cluster);
+    if (status == MUSTER_OK) {
+        status = mst_lib_options(&options, sizeof(options), given, "MUSTER_PER_WORKER_OPTIONS_INIT",
+                                 err, what);
     }
-    if (status != MUSTER_OK) {
-        (void)mst_coord_refuse(cluster, &call, status, what, err);
-    }
-    if (items != few) {
-        free(items);
-    }
+    out->parts = mst_parts_lend(parts, count);
+    out->version = options.version;
+    out->eager = options.eager;
     return status;
 }
 
-static muster_status new_value(muster_cluster *cluster, const struct made *made, const char *what,
-                               muster_per_worker **out, struct muster_error *err)
+static muster_status new_value(muster_cluster *cluster, const struct recipe *recipe,
+                               const char *what, muster_per_worker **out, struct muster_error *err)
 {
+    const struct mst_closure_call call = {.function = mst_slice_text(recipe->function),
+                                          .parts = recipe->parts};
     muster_status status = mst_coord_enter(cluster, false, err, what);
     muster_per_worker *value;
 
@@ -83,28 +62,20 @@ static muster_status new_value(muster_cluster *cluster, const struct made *made,
     }
     value = calloc(1, sizeof(*value));
     if (!value) {
-        mst_coord_leave(cluster);
-        return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+        return mst_coord_leave(cluster, mst_lib_fail(err, MUSTER_ENOMEM, what, NULL));
     }
-    value->cluster = cluster;
-    status = make_value(value, made, what, err);
+    status = mst_cluster_value_new(mst_coord_machine(cluster), mst_lib_now_ns(), call.function,
+                                   recipe->version, &recipe->parts, !recipe->eager, &value->number);
+    mst_coord_turn(cluster);
     if (status == MUSTER_OK) {
+        value->cluster = cluster;
         mst_coord_hold(cluster);
         *out = value;
     } else {
+        (void)mst_coord_refuse(cluster, &call, status, what, err);
         free(value);
     }
-    mst_coord_leave(cluster);
-    return status;
-}
-
-static muster_status check(const struct muster_part *parts, size_t count, const void *out,
-                           const char *what, struct muster_error *err)
-{
-    if (!out) {
-        return mst_lib_refuse(err, what, "out is NULL");
-    }
-    return mst_coord_parts_check(parts, count, what, err);
+    return mst_coord_leave(cluster, status);
 }
 
 muster_status muster_cluster_per_worker(muster_cluster *cluster, const char *function,
@@ -112,26 +83,20 @@ muster_status muster_cluster_per_worker(muster_cluster *cluster, const char *fun
                                         const struct muster_per_worker_options *given,
                                         muster_per_worker **out, struct muster_error *err)
 {
-    struct muster_per_worker_options options;
+    struct recipe recipe = {.function = function};
     char what[MST_LIB_WHAT_ROOM];
-    struct made made = {.function = function, .parts = parts, .count = count};
     muster_status status;
 
     if (!function || !*function) {
         return mst_lib_refuse(err, "per-worker value", "the function has no name");
     }
     mst_lib_describe(what, "per-worker value", function);
-    status = check(parts, count, out, what, err);
-    if (status == MUSTER_OK) {
-        *out = NULL;
-        status = read_options(&options, given, what, err);
+    if (!out) {
+        return mst_lib_refuse(err, what, "out is NULL");
     }
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    made.version = options.version;
-    made.eager = options.eager;
-    return new_value(cluster, &made, what, out, err);
+    *out = NULL;
+    status = read_recipe(&recipe, parts, count, given, what, err);
+    return status == MUSTER_OK ? new_value(cluster, &recipe, what, out, err) : status;
 }
 
 struct fetching {
@@ -176,7 +141,7 @@ static muster_status take(muster_per_worker *value, const struct fetching *fetch
     if (!outcome) {
         return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
     }
-    mst_coord_outcome_free(value->fetched);
+    free(value->fetched);
     value->fetched = outcome;
     if (fetching->look.state == MST_CLOSURE_ABORTED) {
         return mst_fail(err, MUSTER_ELOST, 0, "%s: its worker was lost, and the value with it",
@@ -193,7 +158,7 @@ muster_status muster_per_worker_fetch(muster_per_worker *value, uint32_t worker,
                                       struct muster_error *err)
 {
     static const char what[] = "fetch a per-worker value";
-    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
     struct fetching fetching = {.value = value, .worker = worker};
     muster_status status;
 
@@ -210,21 +175,18 @@ muster_status muster_per_worker_fetch(muster_per_worker *value, uint32_t worker,
     if (status != MUSTER_OK) {
         return status;
     }
-    if (!mst_coord_wait(value->cluster, is_there, &fetching, deadline_ns)) {
-        status = mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
-    } else if (mst_coord_ending(value->cluster) != MUSTER_OK) {
-        status = mst_coord_fail(value->cluster, mst_coord_ending(value->cluster), what, err);
-    } else {
+    status =
+        mst_coord_fail(mst_coord_wait(value->cluster, is_there, &fetching, deadline_ns), what, err);
+    if (status == MUSTER_OK) {
         status = take(value, &fetching, what, err);
     }
     if (status == MUSTER_OK && parts) {
-        *parts = value->fetched->parts;
+        *parts = mst_parts_public(value->fetched->parts);
     }
     if (status == MUSTER_OK && count) {
-        *count = value->fetched->count;
+        *count = value->fetched->parts.count;
     }
-    mst_coord_leave(value->cluster);
-    return status;
+    return mst_coord_leave(value->cluster, status);
 }
 
 void muster_per_worker_drop(muster_per_worker *value)
@@ -242,38 +204,25 @@ void muster_per_worker_drop(muster_per_worker *value)
         }
         mst_coord_unlock(cluster);
     }
-    mst_coord_outcome_free(value->fetched);
+    free(value->fetched);
     mst_coord_let_go(cluster);
     free(value);
 }
 
 /* ---- datasets ---- */
 
-static muster_dataset *copy(const char *function, const struct muster_part *parts, size_t count)
+static muster_dataset *copy(const struct recipe *recipe)
 {
-    size_t size = sizeof(muster_dataset) + count * sizeof(*parts) + strlen(function) + 1;
-    muster_dataset *dataset;
-    char *at;
+    size_t parts = mst_parts_room(recipe->parts), name = strlen(recipe->function) + 1;
+    muster_dataset *dataset = malloc(sizeof(*dataset) + parts + name);
 
-    for (size_t i = 0; i < count; i++) {
-        size += parts[i].size;
+    if (dataset) {
+        char *function = (char *)(dataset + 1) + parts;
+
+        dataset->recipe = *recipe;
+        dataset->recipe.parts = mst_parts_keep(dataset + 1, recipe->parts);
+        dataset->recipe.function = memcpy(function, recipe->function, name);
     }
-    dataset = calloc(1, size);
-    if (!dataset) {
-        return NULL;
-    }
-    dataset->count = count;
-    at = (char *)&dataset->parts[count];
-    for (size_t i = 0; i < count; i++) {
-        dataset->parts[i] =
-            (struct muster_part){.data = at, .size = parts[i].size, .type = parts[i].type};
-        if (parts[i].size > 0) {
-            memcpy(at, parts[i].data, parts[i].size);
-        }
-        at += parts[i].size;
-    }
-    dataset->function = at;
-    memcpy(at, function, strlen(function) + 1);
     return dataset;
 }
 
@@ -282,7 +231,7 @@ muster_status muster_cluster_dataset(muster_cluster *cluster, const char *functi
                                      const struct muster_per_worker_options *given,
                                      muster_dataset **out, struct muster_error *err)
 {
-    struct muster_per_worker_options options;
+    struct recipe recipe = {.function = function};
     char what[MST_LIB_WHAT_ROOM];
     muster_status status;
 
@@ -290,43 +239,34 @@ muster_status muster_cluster_dataset(muster_cluster *cluster, const char *functi
         return mst_lib_refuse(err, "dataset", "the function has no name");
     }
     mst_lib_describe(what, "dataset", function);
-    status = check(parts, count, out, what, err);
-    if (status == MUSTER_OK) {
-        *out = NULL;
-        status = read_options(&options, given, what, err);
+    if (!out) {
+        return mst_lib_refuse(err, what, "out is NULL");
     }
+    *out = NULL;
+    status = read_recipe(&recipe, parts, count, given, what, err);
     if (status == MUSTER_OK) {
         status = mst_coord_enter(cluster, false, err, what);
     }
     if (status != MUSTER_OK) {
         return status;
     }
-    *out = copy(function, parts, count);
-    if (*out) {
-        (*out)->cluster = cluster;
-        (*out)->version = options.version;
-        (*out)->eager = options.eager;
-        mst_coord_hold(cluster);
+    *out = copy(&recipe);
+    if (!*out) {
+        return mst_coord_leave(cluster, mst_lib_fail(err, MUSTER_ENOMEM, what, NULL));
     }
-    mst_coord_leave(cluster);
-    return *out ? MUSTER_OK : mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+    (*out)->cluster = cluster;
+    mst_coord_hold(cluster);
+    return mst_coord_leave(cluster, MUSTER_OK);
 }
 
 muster_status muster_dataset_iterate(muster_dataset *dataset, muster_per_worker **out,
                                      struct muster_error *err)
 {
-    struct made made;
-
     if (!dataset || !out) {
         return mst_lib_refuse(err, "iterate", "the dataset or out is NULL");
     }
     *out = NULL;
-    made = (struct made){.function = dataset->function,
-                         .parts = dataset->parts,
-                         .count = dataset->count,
-                         .version = dataset->version,
-                         .eager = dataset->eager};
-    return new_value(dataset->cluster, &made, "iterate", out, err);
+    return new_value(dataset->cluster, &dataset->recipe, "iterate", out, err);
 }
 
 void muster_dataset_drop(muster_dataset *dataset)

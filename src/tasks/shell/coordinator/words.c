@@ -1,158 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures as users have them, and what is said of them. */
+/* The error texts of failures and limits, and the log lines of the machine. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tasks/shell/coordinator/cluster.h"
 
-/* ---- copies ---- */
+/* ---- failures ---- */
 
-static size_t size_of(const struct mst_failure *failure)
-{
-    size_t size = 0;
-
-    for (; failure; failure = failure->cause) {
-        size += sizeof(struct muster_failure) + failure->text.size + failure->state.size + 2;
-        size = (size + 7) & ~(size_t)7;
-    }
-    return size;
-}
-
-static char *copy_text(char *at, struct mst_slice text)
-{
-    if (text.size > 0) {
-        memcpy(at, text.data, text.size);
-    }
-    at[text.size] = '\0';
-    return at + text.size + 1;
-}
-
-/* Into memory of size_of; returns what lies behind. */
-static unsigned char *copy_into(unsigned char *at, const struct mst_failure *failure,
-                                uint64_t closure)
-{
-    while (failure) {
-        struct muster_failure *out = (struct muster_failure *)(void *)at;
-        char *text = (char *)(out + 1);
-        char *state = copy_text(text, failure->text);
-
-        *out = (struct muster_failure){.origin = (enum muster_origin)failure->origin,
-                                       .code = failure->code,
-                                       .worker = failure->worker,
-                                       .attempt = failure->attempt,
-                                       .incarnation = failure->incarnation,
-                                       .closure = closure,
-                                       .text = text,
-                                       .state_server = state};
-        (void)copy_text(state, failure->state);
-        at += (sizeof(*out) + failure->text.size + failure->state.size + 2 + 7) & ~(size_t)7;
-        failure = failure->cause;
-        out->cause = failure ? (struct muster_failure *)(void *)at : NULL;
-    }
-    return at;
-}
-
-struct muster_failure *mst_coord_failure_copy(const struct mst_failure *failure, uint64_t closure)
-{
-    unsigned char *memory = malloc(size_of(failure));
-
-    if (memory) {
-        (void)copy_into(memory, failure, closure);
-    }
-    return (struct muster_failure *)(void *)memory;
-}
-
-struct muster_failures *mst_coord_failures_copy(const struct mst_cluster_failures *failures)
-{
-    size_t size = sizeof(struct muster_failures) + failures->kept * sizeof(struct muster_failure);
-    struct muster_failures *out;
-    struct muster_failure *items;
-    unsigned char *at;
-
-    for (uint32_t i = 0; i < failures->kept; i++) {
-        size += size_of(&failures->first[i]);
-    }
-    out = malloc(size);
-    if (!out) {
-        return NULL;
-    }
-    items = (struct muster_failure *)(void *)(out + 1);
-    at = (unsigned char *)(items + failures->kept);
-    *out =
-        (struct muster_failures){.items = items, .kept = failures->kept, .count = failures->count};
-    for (uint32_t i = 0; i < failures->kept; i++) {
-        unsigned char *copied = at;
-
-        at = copy_into(at, &failures->first[i], failures->closures[i]);
-        memcpy(&items[i], copied, sizeof(items[i]));
-    }
-    return out;
-}
-
-void muster_failures_free(struct muster_failures *failures)
-{
-    free(failures);
-}
-
-/* ---- words ---- */
+/* Words that end in a space are followed by the code. */
+static const struct {
+    muster_status status;
+    const char *words;
+} origins[MST_ORIGINS] = {
+    [MST_ORIGIN_NONE] = {MUSTER_OK, "it has a value"},
+    [MST_ORIGIN_FUNCTION] = {MUSTER_EFAILED, "the function failed with code "},
+    [MST_ORIGIN_CRASH] = {MUSTER_EFAILED, "its process ended with status "},
+    [MST_ORIGIN_LOST] = {MUSTER_EFAILED, "its worker was lost, and it must not run twice"},
+    [MST_ORIGIN_STATE] = {MUSTER_ESTATE, "a state server is unavailable"},
+    [MST_ORIGIN_INPUT] = {MUSTER_EFAILED, "a per-worker value that it needs could not be built"},
+    [MST_ORIGIN_CANCELLED] = {MUSTER_ECANCELLED, "cancelled"},
+    [MST_ORIGIN_DEADLINE] = {MUSTER_EFAILED, "its time was up"},
+    [MST_ORIGIN_EXHAUSTED] = {MUSTER_EFAILED, "it reached a limit of memory or output"},
+    [MST_ORIGIN_POISON] = {MUSTER_EFAILED, "given up"},
+    [MST_ORIGIN_UNKNOWN] = {MUSTER_EFAILED, "no worker has its function in that version"},
+    [MST_ORIGIN_ARGUMENT] = {MUSTER_EFAILED, "the worker could not take its arguments"},
+    [MST_ORIGIN_INTERNAL] = {MUSTER_EFAILED, "a bug of muster"},
+    [MST_ORIGIN_RETURNED] = {MUSTER_EFAILED, "its worker returned it"}, /* never the last word */
+    [MST_ORIGIN_RETRYABLE] = {MUSTER_EFAILED, "the function failed again and again, with code "},
+};
 
 muster_status mst_coord_status_of(enum mst_origin origin)
 {
-    switch (origin) {
-    case MST_ORIGIN_NONE:
-        return MUSTER_OK;
-    case MST_ORIGIN_STATE:
-        return MUSTER_ESTATE;
-    case MST_ORIGIN_CANCELLED:
-        return MUSTER_ECANCELLED;
-    case MST_ORIGIN_FUNCTION:
-    case MST_ORIGIN_CRASH:
-    case MST_ORIGIN_LOST:
-    case MST_ORIGIN_INPUT:
-    case MST_ORIGIN_DEADLINE:
-    case MST_ORIGIN_EXHAUSTED:
-    case MST_ORIGIN_POISON:
-    case MST_ORIGIN_UNKNOWN:
-    case MST_ORIGIN_ARGUMENT:
-    case MST_ORIGIN_INTERNAL:
-    case MST_ORIGIN_RETURNED:
-    case MST_ORIGIN_RETRYABLE:
-        break;
-    }
-    return MUSTER_EFAILED;
+    return origins[origin].status;
 }
-
-/* What ends in a space goes on with the code. */
-static const char *const origin_words[] = {
-    [MUSTER_ORIGIN_NONE] = "it has a value",
-    [MUSTER_ORIGIN_FUNCTION] = "the function failed with code ",
-    [MUSTER_ORIGIN_RETRYABLE] = "the function failed again and again, with code ",
-    [MUSTER_ORIGIN_CRASH] = "its process ended with status ",
-    [MUSTER_ORIGIN_LOST] = "its worker was lost, and it must not run twice",
-    [MUSTER_ORIGIN_INPUT] = "a per-worker value that it needs could not be built",
-    [MUSTER_ORIGIN_CANCELLED] = "cancelled",
-    [MUSTER_ORIGIN_DEADLINE] = "its time was up",
-    [MUSTER_ORIGIN_EXHAUSTED] = "it reached a limit of memory or output",
-    [MUSTER_ORIGIN_POISON] = "given up",
-    [MUSTER_ORIGIN_UNKNOWN] = "no worker has its function in that version",
-    [MUSTER_ORIGIN_ARGUMENT] = "the worker could not take its arguments",
-    [MUSTER_ORIGIN_INTERNAL] = "a bug of muster",
-};
 
 static void add_origin(struct mst_text *text, const struct muster_failure *failure)
 {
-    enum muster_origin origin = failure->origin;
+    const char *words = origins[failure->origin].words;
 
-    if (origin == MUSTER_ORIGIN_STATE) {
+    if (failure->origin == MUSTER_ORIGIN_STATE) {
         mst_text_format(text, "state server '%s' unavailable", failure->state_server);
-    } else if (origin == MUSTER_ORIGIN_CRASH && failure->code < 0) {
+    } else if (failure->origin == MUSTER_ORIGIN_CRASH && failure->code < 0) {
         mst_text_format(text, "its process was killed by signal %" PRId64, -(int64_t)failure->code);
-    } else if (origin == MUSTER_ORIGIN_CRASH || origin == MUSTER_ORIGIN_FUNCTION ||
-               origin == MUSTER_ORIGIN_RETRYABLE) {
-        mst_text_format(text, "%s%d", origin_words[origin], failure->code);
     } else {
-        mst_text_add(text, origin_words[origin]);
+        mst_text_add(text, words);
+        if (words[strlen(words) - 1] == ' ') {
+            mst_text_format(text, "%d", failure->code);
+        }
     }
 }
 
@@ -196,84 +90,93 @@ muster_status mst_coord_say_failure(const struct muster_failure *failure, uint64
 
 /* ---- log lines ---- */
 
-static const char *worker_words(char *room, size_t size, const struct mst_cluster_effect *effect)
+/* A line with nothing but the worker in it has its words here. */
+static const struct {
+    enum muster_level level;
+    const char *words;
+} lines[] = {
+    [MST_CLUSTER_LINE_JOINED] = {MUSTER_LEVEL_INFO, "joined"},
+    [MST_CLUSTER_LINE_LOST] = {MUSTER_LEVEL_WARN, NULL},
+    [MST_CLUSTER_LINE_BACK] = {MUSTER_LEVEL_INFO, "reconnected"},
+    [MST_CLUSTER_LINE_SILENT] = {MUSTER_LEVEL_WARN,
+                                 "silent: its connection broke, and it is still a member"},
+    [MST_CLUSTER_LINE_DRAINED] = {MUSTER_LEVEL_INFO, "drained"},
+    [MST_CLUSTER_LINE_REFUSED] = {MUSTER_LEVEL_WARN, NULL},
+    [MST_CLUSTER_LINE_GIVEN_UP] = {MUSTER_LEVEL_WARN, "given up: it stayed away for recovery_max"},
+    [MST_CLUSTER_LINE_LATE] = {MUSTER_LEVEL_DEBUG, NULL},
+    [MST_CLUSTER_LINE_STUCK] = {MUSTER_LEVEL_WARN, NULL},
+    [MST_CLUSTER_LINE_TEXT] = {MUSTER_LEVEL_INFO, NULL},
+    [MST_CLUSTER_LINE_WAITS] = {MUSTER_LEVEL_WARN, NULL},
+    [MST_CLUSTER_LINE_UNBUILT] = {MUSTER_LEVEL_WARN, NULL},
+};
+
+static void add_worker(struct mst_text *text, const struct mst_cluster_effect *effect)
 {
     if (effect->worker == MST_WORKER_NONE) {
-        return "somebody who is no worker"; /* yet, or at all */
+        mst_text_add(text, "a connection that is no worker's");
+        return;
     }
-    mst_text_print(room, size, "worker %u (#%u%s%.*s)", effect->worker, effect->index,
-                   effect->host.size > 0 ? ", node " : "", MST_SLICE_ARGS(effect->host));
-    return room;
+    mst_text_format(text, "worker %u (#%u%s%.*s)", effect->worker, effect->index,
+                    effect->host.size > 0 ? ", node " : "", MST_SLICE_ARGS(effect->host));
 }
 
-/* The line, and how much it matters. */
-static enum muster_level add_line(struct mst_text *text, const struct mst_cluster_effect *effect,
-                                  const char *worker)
+static void add_line(struct mst_text *text, const struct mst_cluster_effect *effect,
+                     const char *worker)
 {
     switch (effect->line) {
     case MST_CLUSTER_LINE_JOINED:
-        mst_text_format(text, "%s is there", worker);
-        return MUSTER_LEVEL_INFO;
+    case MST_CLUSTER_LINE_BACK:
+    case MST_CLUSTER_LINE_SILENT:
+    case MST_CLUSTER_LINE_DRAINED:
+    case MST_CLUSTER_LINE_GIVEN_UP:
+        mst_text_format(text, "%s %s", worker, lines[effect->line].words);
+        return;
     case MST_CLUSTER_LINE_LOST:
         mst_text_format(text, "%s lost, and with it %" PRIu64 " %s elsewhere", worker,
                         effect->count,
                         effect->count == 1 ? "closure, which runs" : "closures, which run");
-        return MUSTER_LEVEL_WARN;
-    case MST_CLUSTER_LINE_BACK:
-        mst_text_format(text, "%s is back", worker);
-        return MUSTER_LEVEL_INFO;
-    case MST_CLUSTER_LINE_SILENT:
-        mst_text_format(text, "%s silent: its connection broke, and it is still a member", worker);
-        return MUSTER_LEVEL_WARN;
-    case MST_CLUSTER_LINE_DRAINED:
-        mst_text_format(text, "%s has drained", worker);
-        return MUSTER_LEVEL_INFO;
-    case MST_CLUSTER_LINE_REFUSED:
-        mst_text_format(text, "%s hung up on: %.*s", worker, MST_SLICE_ARGS(effect->text));
-        return MUSTER_LEVEL_WARN;
-    case MST_CLUSTER_LINE_GIVEN_UP:
-        mst_text_format(text, "%s given up: it stayed away for recovery_max", worker);
-        return MUSTER_LEVEL_WARN;
+        return;
     case MST_CLUSTER_LINE_LATE:
         mst_text_format(text, "closure %" PRIu64 ": a result by %s came when it no longer counted",
                         effect->closure, worker);
-        return MUSTER_LEVEL_DEBUG;
+        return;
+    case MST_CLUSTER_LINE_REFUSED:
+        mst_text_format(text, "%s was disconnected", worker);
+        break;
     case MST_CLUSTER_LINE_STUCK:
         mst_text_format(text,
                         "closure %" PRIu64 " has been running for " MST_SECONDS
-                        " on %s, and none has ended meanwhile: %.*s",
-                        effect->closure, MST_SECONDS_ARGS(effect->count), worker,
-                        MST_SLICE_ARGS(effect->text));
-        return MUSTER_LEVEL_WARN;
+                        " on %s, and none has ended meanwhile",
+                        effect->closure, MST_SECONDS_ARGS(effect->count), worker);
+        break;
     case MST_CLUSTER_LINE_WAITS:
-        mst_text_format(text, "closure %" PRIu64 " has been waiting for " MST_SECONDS ": %.*s",
-                        effect->closure, MST_SECONDS_ARGS(effect->count),
-                        MST_SLICE_ARGS(effect->text));
-        return MUSTER_LEVEL_WARN;
+        mst_text_format(text, "closure %" PRIu64 " has been waiting for " MST_SECONDS,
+                        effect->closure, MST_SECONDS_ARGS(effect->count));
+        break;
     case MST_CLUSTER_LINE_UNBUILT:
-        mst_text_format(text, "per-worker value %" PRIu64 " could not be built on %s: %.*s",
-                        effect->count, worker, MST_SLICE_ARGS(effect->text));
-        return MUSTER_LEVEL_WARN;
+        mst_text_format(text, "per-worker value %" PRIu64 " could not be built on %s",
+                        effect->count, worker);
+        break;
     case MST_CLUSTER_LINE_TEXT:
-        mst_text_format(text, "closure %" PRIu64 " on %s: %.*s", effect->closure, worker,
-                        MST_SLICE_ARGS(effect->text));
-        return MUSTER_LEVEL_INFO;
+        mst_text_format(text, "closure %" PRIu64 " on %s", effect->closure, worker);
+        break;
     }
-    return MUSTER_LEVEL_DEBUG;
+    mst_text_format(text, ": %.*s", MST_SLICE_ARGS(effect->text));
 }
 
 void mst_coord_say_line(muster_cluster *cluster, const struct mst_cluster_effect *effect)
 {
     char line[1400], worker[1100];
     struct mst_text text = mst_text_in(line, sizeof(line));
-    enum muster_level level;
+    struct mst_text who = mst_text_in(worker, sizeof(worker));
 
+    add_worker(&who, effect);
     mst_text_add(&text, "cluster: ");
-    level = add_line(&text, effect, worker_words(worker, sizeof(worker), effect));
+    add_line(&text, effect, worker);
     if (effect->line == MST_CLUSTER_LINE_REFUSED) {
         mst_coord_complain(cluster, line);
     } else {
-        mst_coord_say(cluster, level, "%s", line);
+        mst_coord_say(cluster, lines[effect->line].level, "%s", line);
     }
 }
 
@@ -312,7 +215,7 @@ muster_status mst_coord_refuse(muster_cluster *cluster, const struct mst_closure
     struct mst_cluster_excess excess;
 
     if (status != MUSTER_ELIMIT && status != MUSTER_ETIMEDOUT) {
-        return mst_coord_fail(cluster, status, what, err);
+        return mst_coord_fail(status, what, err);
     }
     if (status == MUSTER_ETIMEDOUT) {
         (void)snprintf(late, sizeof(late), "%s: timed out", what);
