@@ -8,39 +8,36 @@
 
 /* ---- the answer ---- */
 
-static void answer_session(struct mst_session *session, struct mst_waiter *waiter)
+static muster_status answer_session(struct mst_session *session, struct mst_waiter *waiter)
 {
     waiter->number = (int64_t)(session->core->config.lease_ns / NS_PER_MS);
     mst_waiter_set_view(waiter, mst_generation_session_view(session));
     if (session->claiming) {
-        waiter->detail = MST_DETAIL_HOLDER;
-        waiter->member = session->member;
+        mst_waiter_name_holder(waiter, session->member);
     }
-    mst_waiter_answer(waiter, MUSTER_OK);
+    return MUSTER_OK;
 }
 
-static void answer_fenced(struct mst_job *job, const struct mst_member *member,
-                          struct mst_waiter *waiter)
+static muster_status answer_fenced(struct mst_job *job, const struct mst_member *member,
+                                   struct mst_waiter *waiter)
 {
     mst_waiter_set_job(waiter, job);
     mst_waiter_set_view(waiter, mst_generation_outside_view(job, member));
-    mst_waiter_answer(waiter, MUSTER_EFENCED);
+    return MUSTER_EFENCED;
 }
 
 /* ---- resuming ---- */
 
-static void resume(struct mst_session *session, struct mst_link *link, struct mst_waiter *waiter,
-                   const struct mst_open *open)
+static muster_status resume(struct mst_session *session, struct mst_link *link,
+                            struct mst_waiter *waiter, const struct mst_open *open)
 {
     struct mst_link *old = session->link;
 
     if (!mst_slice_equal(open->job, mst_job_name(session->job))) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+        return MUSTER_EINVAL;
     }
     if (mst_node_going(session)) {
-        mst_waiter_answer(waiter, MUSTER_ETIMEDOUT);
-        return;
+        return MUSTER_ETIMEDOUT;
     }
     mst_waiter_set_job(waiter, session->job);
     if (old != link) {
@@ -55,21 +52,17 @@ static void resume(struct mst_session *session, struct mst_link *link, struct ms
         }
     }
     mst_session_heard(session);
-    answer_session(session, waiter);
+    return answer_session(session, waiter);
 }
 
-/* ---- who is not let in ---- */
+/* ---- refusals ---- */
 
-static muster_status check_open(const struct mst_core *core, const struct mst_open *open,
-                                struct mst_excess *excess)
+static muster_status check_open(struct mst_waiter *waiter, const struct mst_open *open)
 {
-    const struct mst_limits *limits = &core->config.limits;
-
     size_t longest = open->job.size > open->host.size ? open->job.size : open->host.size;
 
-    if (longest > limits->name_bytes_max) {
-        *excess = mst_excess_of(limits, MST_LIMIT_NAME_BYTES, longest);
-        return MUSTER_ELIMIT;
+    if (longest > waiter->core->config.limits.name_bytes_max) {
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_NAME_BYTES, longest);
     }
     if ((open->token.high == 0 && open->token.low == 0) || open->job.size == 0 ||
         mst_slice_has_nul(open->job) || open->role < MST_ROLE_OBSERVER ||
@@ -80,115 +73,127 @@ static muster_status check_open(const struct mst_core *core, const struct mst_op
     return MUSTER_OK;
 }
 
-/* This process was in a generation that we may know nothing of: the next one is above it. */
+/* The process was in a generation that this service may not know: the next one is above it. */
 static void raise_floor(struct mst_job *job, uint64_t generation)
 {
-    if (generation > job->floor && generation > job->generation) {
-        job->floor = generation;
+    if (generation > job->generation) {
+        job->floor = mst_later(job->floor, generation);
     }
 }
 
-/* It was admitted once, but not in this session: a given-up incarnation, or we lost our state. */
-static void refuse_returning(struct mst_core *core, struct mst_waiter *waiter,
-                             const struct mst_open *open)
+/* The job that is named, or a new one that is not published yet. Not OK: there is no room. */
+static muster_status obtain_job(struct mst_core *core, struct mst_waiter *waiter,
+                                struct mst_slice name, struct mst_job **out)
 {
-    struct mst_job *job = mst_job_find(core, open->job);
-
-    if (!job) {
+    *out = mst_job_find(core, name);
+    if (!*out) {
         if (core->jobs.count >= core->config.limits.jobs_max) {
-            mst_waiter_exceed_limit(waiter, MST_LIMIT_JOBS, core->jobs.count + UINT64_C(1));
-            return;
+            return mst_waiter_exceed_limit(waiter, MST_LIMIT_JOBS, core->jobs.count + UINT64_C(1));
         }
-        job = mst_job_make(core, open->job);
-        if (!job) {
-            mst_waiter_answer(waiter, MUSTER_ENOMEM);
-            return;
-        }
+        *out = mst_job_make(core, name);
+    }
+    return *out ? MUSTER_OK : MUSTER_ENOMEM;
+}
+
+/* The process was admitted once, but not in this session: its incarnation was replaced, or the
+ * service lost its state. */
+static muster_status refuse_returning(struct mst_core *core, struct mst_waiter *waiter,
+                                      const struct mst_open *open)
+{
+    struct mst_job *job;
+    muster_status status = obtain_job(core, waiter, open->job, &job);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (!mst_job_published(job)) {
         mst_job_publish(job);
     }
     mst_core_raise(core, MST_WEIGHT_PROMISE);
     raise_floor(job, open->generation);
-    if (open->incarnation > job->past->incarnation) {
-        job->past->incarnation = open->incarnation;
-    }
-    mst_job_mark(job); /* what nobody is in goes again; its numbers stay */
-    answer_fenced(job, mst_member_find(job, open->role, open->index), waiter);
+    job->past->incarnation = mst_later(job->past->incarnation, open->incarnation);
+    mst_job_mark(job); /* a job without sessions ends again; its numbers stay */
+    return answer_fenced(job, mst_member_find(job, open->role, open->index), waiter);
 }
 
 /* ---- a new session ---- */
 
 /* What a new session needs, gathered before anything is changed. */
 struct claim {
+    struct mst_waiter *waiter; /* takes what a refusal says beside its status */
     struct mst_job *job;
-    struct mst_member *member; /* NULL: an observer, or a place to be made */
-    uint32_t index;
-    uint64_t limit;           /* EINVAL: what the job has */
-    struct mst_excess excess; /* ELIMIT */
+    struct mst_member *member; /* NULL: an observer */
 };
 
-static muster_status find_place(struct claim *claim, const struct mst_open *open)
+static muster_status find_index(const struct claim *claim, const struct mst_open *open,
+                                uint32_t *out)
 {
     struct mst_job *job = claim->job;
     uint32_t size = job->size ? job->size : open->size;
     bool spares = job->max_size != 0 || open->max_size != 0; /* more may come than have a seat */
 
-    claim->index = open->index;
+    *out = open->index;
     if (open->index == MST_INDEX_ANY) {
-        claim->index = mst_member_free_index(job, open->role);
-        if (open->role == MST_ROLE_RANK && size != 0 && claim->index >= size && !spares) {
-            claim->excess = (struct mst_excess){
-                .kind = MST_LIMIT_SIZE, .most = size, .asked = claim->index + UINT64_C(1)};
-            return MUSTER_ELIMIT;
+        *out = mst_member_free_index(job, open->role);
+        if (open->role == MST_ROLE_RANK && size != 0 && *out >= size && !spares) {
+            return mst_waiter_exceed(claim->waiter,
+                                     (struct mst_excess){.kind = MST_LIMIT_SIZE,
+                                                         .most = size,
+                                                         .asked = *out + UINT64_C(1)});
         }
+    } else if (open->index == MST_INDEX_HELPER && open->role == MST_ROLE_AGENT) {
+        *out = mst_member_free_helper(job);
     }
-    if (open->index == MST_INDEX_HELPER && open->role == MST_ROLE_AGENT) {
-        claim->index = mst_member_free_helper(job);
+    return MUSTER_OK;
+}
+
+static muster_status find_place(struct claim *claim, const struct mst_open *open)
+{
+    struct mst_job *job = claim->job;
+    uint32_t index;
+    muster_status status = find_index(claim, open, &index);
+
+    if (status != MUSTER_OK) {
+        return status;
     }
-    claim->member = mst_member_find(job, open->role, claim->index);
+    claim->member = mst_member_find(job, open->role, index);
     if (!claim->member) {
         if (job->members.count >= job->core->config.limits.members_max) {
-            claim->excess = mst_excess_of(&job->core->config.limits, MST_LIMIT_MEMBERS,
-                                          job->members.count + UINT64_C(1));
-            return MUSTER_ELIMIT;
+            return mst_waiter_exceed_limit(claim->waiter, MST_LIMIT_MEMBERS,
+                                           job->members.count + UINT64_C(1));
         }
-        claim->member = mst_member_new(job, open->role, claim->index);
+        claim->member = mst_member_new(job, open->role, index);
         return claim->member ? MUSTER_OK : MUSTER_ENOMEM;
     }
-    return claim->member->claimant ? MUSTER_EEXISTS : MUSTER_OK;
+    if (claim->member->claimant) {
+        mst_waiter_set_job(claim->waiter, job);
+        mst_waiter_name_holder(claim->waiter, claim->member);
+        return MUSTER_EEXISTS;
+    }
+    return MUSTER_OK;
 }
 
 static muster_status prepare(struct mst_core *core, struct claim *claim,
                              const struct mst_open *open)
 {
-    muster_status status = MUSTER_OK;
+    muster_status status;
+    uint64_t limit = 0;
 
-    claim->job = mst_job_find(core, open->job);
     if (core->sessions.count >= core->config.limits.sessions_max) {
-        claim->excess = mst_excess_of(&core->config.limits, MST_LIMIT_SESSIONS,
-                                      core->sessions.count + UINT64_C(1));
-        return MUSTER_ELIMIT;
+        return mst_waiter_exceed_limit(claim->waiter, MST_LIMIT_SESSIONS,
+                                       core->sessions.count + UINT64_C(1));
     }
-    if (!claim->job) {
-        if (core->jobs.count >= core->config.limits.jobs_max) {
-            claim->excess =
-                mst_excess_of(&core->config.limits, MST_LIMIT_JOBS, core->jobs.count + UINT64_C(1));
-            return MUSTER_ELIMIT;
-        }
-        claim->job = mst_job_make(core, open->job);
-        if (!claim->job) {
-            return MUSTER_ENOMEM;
-        }
+    status = obtain_job(core, claim->waiter, open->job, &claim->job);
+    if (status != MUSTER_OK) {
+        return status;
     }
-    if (!mst_job_agrees(claim->job, open, &claim->limit)) {
-        return MUSTER_EINVAL;
+    if (!mst_job_agrees(claim->job, open, &limit)) {
+        return limit != 0 ? mst_waiter_refuse(claim->waiter, MUSTER_EINVAL, limit) : MUSTER_EINVAL;
     }
-    if (open->role != MST_ROLE_OBSERVER) {
-        status = find_place(claim, open);
-    }
-    return status;
+    return open->role != MST_ROLE_OBSERVER ? find_place(claim, open) : MUSTER_OK;
 }
 
-/* Nothing came of it: the state is as it was before. */
+/* The state is as it was before. */
 static void undo(struct claim *claim)
 {
     if (claim->member && claim->member->end == MST_ABSENT) {
@@ -196,22 +201,6 @@ static void undo(struct claim *claim)
     }
     if (claim->job && !mst_job_published(claim->job)) {
         mst_job_unmake(claim->job);
-    }
-}
-
-static void refuse(struct mst_waiter *waiter, const struct claim *claim, muster_status status)
-{
-    if (status == MUSTER_EEXISTS) {
-        mst_waiter_set_job(waiter, claim->job);
-        waiter->detail = MST_DETAIL_HOLDER;
-        waiter->member = claim->member;
-        mst_waiter_answer(waiter, status);
-    } else if (status == MUSTER_ELIMIT) {
-        mst_waiter_exceed(waiter, claim->excess);
-    } else if (claim->limit != 0 && status != MUSTER_ENOMEM) {
-        mst_waiter_refuse(waiter, status, claim->limit);
-    } else {
-        mst_waiter_answer(waiter, status);
     }
 }
 
@@ -227,46 +216,17 @@ static void claim_held(struct mst_session *session, struct mst_member *member)
                 session->pid);
 }
 
-void mst_claim_open(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter,
-                    const struct mst_open *open)
+static muster_status admit(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter,
+                           const struct mst_open *open)
 {
-    struct claim claim = {0};
-    struct mst_session *session = mst_session_find(core, open->token);
-    struct mst_member *fenced;
-    muster_status status = check_open(core, open, &claim.excess);
+    struct claim claim = {.waiter = waiter};
+    muster_status status = prepare(core, &claim, open);
+    struct mst_session *session =
+        status == MUSTER_OK ? mst_session_new(core, claim.job, open) : NULL;
 
-    if (status != MUSTER_OK) {
-        refuse(waiter, &claim, status);
-        return;
-    }
-    if (session) {
-        resume(session, link, waiter, open);
-        return;
-    }
-    fenced = mst_member_fenced(core, open->token);
-    if (fenced) {
-        mst_core_raise(core, MST_WEIGHT_PROMISE);
-        raise_floor(fenced->job, open->generation);
-        answer_fenced(fenced->job, fenced, waiter);
-        return;
-    }
-    if (core->held) {
-        mst_waiter_answer(waiter, MUSTER_ENOSPACE);
-        return;
-    }
-    if (open->incarnation != 0) {
-        refuse_returning(core, waiter, open);
-        return;
-    }
-    status = prepare(core, &claim, open);
-    if (status == MUSTER_OK) {
-        session = mst_session_new(core, claim.job, open);
-        status = session ? MUSTER_OK : MUSTER_ENOMEM;
-    }
-    if (status != MUSTER_OK) {
-        refuse(waiter, &claim, status);
+    if (!session) {
         undo(&claim);
-        return;
+        return status != MUSTER_OK ? status : MUSTER_ENOMEM;
     }
     if (!mst_job_published(claim.job)) {
         mst_job_publish(claim.job);
@@ -280,7 +240,32 @@ void mst_claim_open(struct mst_core *core, struct mst_link *link, struct mst_wai
     } else if (claim.member) {
         mst_member_admit(claim.member, session);
     }
-    answer_session(session, waiter);
+    return answer_session(session, waiter);
+}
+
+muster_status mst_claim_open(struct mst_core *core, struct mst_link *link,
+                             struct mst_waiter *waiter, const struct mst_open *open)
+{
+    struct mst_session *session = mst_session_find(core, open->token);
+    struct mst_member *fenced = mst_member_fenced(core, open->token);
+    muster_status status = check_open(waiter, open);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (session) {
+        return resume(session, link, waiter, open);
+    }
+    if (fenced) {
+        mst_core_raise(core, MST_WEIGHT_PROMISE);
+        raise_floor(fenced->job, open->generation);
+        return answer_fenced(fenced->job, fenced, waiter);
+    }
+    if (core->held) {
+        return MUSTER_ENOSPACE;
+    }
+    return open->incarnation != 0 ? refuse_returning(core, waiter, open)
+                                  : admit(core, link, waiter, open);
 }
 
 void mst_claim_withdraw(struct mst_session *session)

@@ -11,8 +11,9 @@
 
 #include "service/core/session.h"
 
-void mst_claim_open(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter,
-                    const struct mst_open *open);
+/* Returns what a handler returns: see core.c. */
+muster_status mst_claim_open(struct mst_core *core, struct mst_link *link,
+                             struct mst_waiter *waiter, const struct mst_open *open);
 
 /* A session that waits for a place stops waiting, and ends. */
 void mst_claim_withdraw(struct mst_session *session);

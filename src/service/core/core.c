@@ -161,116 +161,96 @@ void mst_core_close(struct mst_core *core, uint64_t now_ns, struct mst_conn conn
     mst_core_end_input(core);
 }
 
-static void carry_out(struct mst_session *session, struct mst_waiter *waiter,
-                      const struct mst_request *request)
+/* Decides a request, and returns the status to answer it with. MUSTER_MORE: the request waits, or
+ * was answered already. */
+typedef muster_status handler(struct mst_session *session, struct mst_waiter *waiter,
+                              const struct mst_request *request);
+
+/* OPEN has no session yet. */
+static handler *const handlers[] = {
+    [MST_JOIN] = mst_session_join,
+    [MST_RENEW] = mst_session_renew,
+    [MST_LEAVE] = mst_session_leave,
+    [MST_CANCEL] = mst_session_cancel,
+    [MST_WRITE] = mst_write_request,
+    [MST_GET] = mst_key_get,
+    [MST_LIST] = mst_key_list,
+    [MST_WAIT] = mst_key_wait_all,
+    [MST_WATCH] = mst_watch_request,
+    [MST_ROUND] = mst_round_request,
+    [MST_ROUND_MEMBERS] = mst_round_request_members,
+    [MST_MEMBERS] = mst_render_request,
+    [MST_ROUNDS] = mst_render_request,
+    [MST_JOBS] = mst_render_request,
+    [MST_FAULT] = mst_member_fault,
+    [MST_LOST] = mst_member_report,
+    [MST_HOSTS] = mst_render_request,
+    [MST_FAULTS] = mst_render_request,
+    [MST_CUT] = mst_cut_request,
+};
+
+static void answer(struct mst_waiter *waiter, muster_status status)
 {
-    switch (request->command) {
-    case MST_OPEN:
-        break;
-    case MST_JOIN:
-        mst_session_join(session, waiter, request);
-        break;
-    case MST_RENEW:
-        mst_session_renew(session, waiter);
-        break;
-    case MST_LEAVE:
-        mst_session_leave(session, waiter);
-        break;
-    case MST_CANCEL:
-        mst_session_cancel(session, waiter, request->cancel.id);
-        break;
-    case MST_WRITE:
-        mst_write_request(session, waiter, request);
-        mst_counts_write(&session->core->counts, request, waiter->status);
-        break;
-    case MST_GET:
-        mst_key_get(session, waiter, request);
-        break;
-    case MST_LIST:
-        mst_key_list(session, waiter, request);
-        break;
-    case MST_WAIT:
-        mst_key_wait_all(session, waiter, request);
-        break;
-    case MST_WATCH:
-        mst_watch_request(session, waiter, request);
-        break;
-    case MST_ROUND:
-        mst_round_request(session, waiter, request);
-        break;
-    case MST_ROUND_MEMBERS:
-        mst_round_request_members(session, waiter, request);
-        break;
-    case MST_MEMBERS:
-    case MST_ROUNDS:
-    case MST_JOBS:
-    case MST_HOSTS:
-    case MST_FAULTS:
-        mst_render_request(waiter, request);
-        break;
-    case MST_FAULT:
-        mst_member_fault(session, waiter, request);
-        break;
-    case MST_LOST:
-        mst_member_report(session, waiter, request);
-        break;
-    case MST_CUT:
-        mst_cut_request(session, waiter, request);
-        break;
+    if (status != MUSTER_MORE) {
+        mst_waiter_answer(waiter, status);
     }
 }
 
-/* It had a session, or should have had one. */
-static void refuse_stranger(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter)
+/* A request on a connection without a session. */
+static muster_status refuse_stranger(struct mst_core *core, struct mst_link *link,
+                                     struct mst_waiter *waiter)
 {
     switch (link->end) {
     case MST_LINK_NEVER:
         mst_waiter_answer(waiter, MUSTER_EPROTO);
         mst_link_hang_up(core, link, "no session: the first request must be open");
-        return;
+        return MUSTER_MORE;
     case MST_LINK_REFUSED:
         if (link->job) {
-            waiter->detail = MST_DETAIL_HOLDER;
-            waiter->member = link->member;
             mst_waiter_set_job(waiter, link->job);
+            mst_waiter_name_holder(waiter, link->member);
         }
-        mst_waiter_answer(waiter, MUSTER_EEXISTS);
-        return;
+        return MUSTER_EEXISTS;
     case MST_LINK_FENCED:
     case MST_LINK_OVER:
-        if (link->job) {
-            mst_waiter_set_job(waiter, link->job);
-            mst_waiter_set_view(waiter, mst_generation_outside_view(link->job, link->member));
-        }
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-        return;
+        break;
     }
+    if (link->job) {
+        mst_waiter_set_job(waiter, link->job);
+        mst_waiter_set_view(waiter, mst_generation_outside_view(link->job, link->member));
+    }
+    return MUSTER_EFENCED;
 }
 
-static void open_session(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter,
-                         const struct mst_open *open)
+static muster_status open_session(struct mst_core *core, struct mst_link *link,
+                                  struct mst_waiter *waiter, const struct mst_open *open)
 {
     if (link->session && (link->session->token.high != open->token.high ||
                           link->session->token.low != open->token.low)) {
         mst_waiter_answer(waiter, MUSTER_EPROTO);
         mst_link_hang_up(core, link, "a second session on one connection");
-        return;
+        return MUSTER_MORE;
     }
-    mst_claim_open(core, link, waiter, open);
+    return mst_claim_open(core, link, waiter, open);
 }
 
-static void speak(struct mst_session *session, struct mst_link *link, struct mst_waiter *waiter,
-                  const struct mst_request *request)
+static muster_status speak(struct mst_link *link, struct mst_waiter *waiter,
+                           const struct mst_request *request)
 {
+    struct mst_session *session = link->session;
+    muster_status status;
+
     mst_waiter_set_job(waiter, session->job);
-    if (!mst_session_admit(session, waiter, request)) {
-        return;
+    status = mst_session_admit(session, waiter, request);
+    if (status != MUSTER_OK) {
+        return status;
     }
-    carry_out(session, waiter, request);
+    answer(waiter, handlers[request->command](session, waiter, request));
     /* Unless the request ended the session. */
     if (mst_command_writes(request->command) && link->session == session) {
         mst_session_record(session, waiter);
     }
+    return MUSTER_MORE;
 }
 
 /* All that a request changes for which there was no room. */
@@ -308,13 +288,13 @@ muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct ms
         return MUSTER_ENOMEM;
     }
     if (!mst_command_known((uint32_t)request->command)) {
-        mst_waiter_answer(waiter, MUSTER_EPROTO);
+        answer(waiter, MUSTER_EPROTO);
     } else if (request->command == MST_OPEN) {
-        open_session(core, link, waiter, &request->open);
+        answer(waiter, open_session(core, link, waiter, &request->open));
     } else if (link->session) {
-        speak(link->session, link, waiter, request);
+        answer(waiter, speak(link, waiter, request));
     } else {
-        refuse_stranger(core, link, waiter);
+        answer(waiter, refuse_stranger(core, link, waiter));
     }
     core->refused = waiter->stage == MST_QUEUED &&
                     (waiter->status == MUSTER_ENOMEM || waiter->status == MUSTER_ELIMIT);

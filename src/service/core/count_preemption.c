@@ -130,13 +130,15 @@ static bool beat_failed(const struct mst_round *round)
            (round->status != MUSTER_OK || (round->number > 0 && lost_any(round)));
 }
 
-void mst_counts_named_round(const struct mst_round *round, uint64_t ns)
+void mst_counts_round(const struct mst_round *round, uint64_t ns)
 {
     struct mst_slice name = mst_round_name_slice(round->name);
+    struct mst_counts *counts = &round->job->core->counts;
+    enum mst_result result = mst_result_of(round->status);
 
+    mst_histogram_add(&counts->rounds[result], ns, 1);
     if (begins(name, MST_PREEMPT_ROUND_STEP)) {
-        mst_histogram_add(&round->job->core->counts.agreements[mst_result_of(round->status)], ns,
-                          1);
+        mst_histogram_add(&counts->agreements[result], ns, 1);
     } else if (mst_slice_equal(name, mst_slice_text(MST_HEARTBEAT_ROUND))) {
         round->job->counts.heartbeat_failures += beat_failed(round);
     }

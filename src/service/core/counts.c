@@ -137,16 +137,6 @@ void mst_counts_init(struct mst_counts *counts)
     }
 }
 
-void mst_counts_renewal(struct mst_counts *counts, uint64_t ns)
-{
-    mst_histogram_add(&counts->renewals, ns, 1);
-}
-
-void mst_counts_round(struct mst_counts *counts, muster_status status, uint64_t ns)
-{
-    mst_histogram_add(&counts->rounds[mst_result_of(status)], ns, 1);
-}
-
 void mst_counts_restart(struct mst_job *job, const struct mst_round *seal)
 {
     struct mst_histogram *restarts = job->core->counts.restarts;

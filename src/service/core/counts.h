@@ -86,8 +86,6 @@ const char *mst_restart_kind(enum mst_cause first);
 void mst_counts_init(struct mst_counts *counts);
 
 /* Called where it is decided. */
-void mst_counts_renewal(struct mst_counts *counts, uint64_t ns);
-void mst_counts_round(struct mst_counts *counts, muster_status status, uint64_t ns);
 /* A seal; NULL: without predecessors, so without an interruption. */
 void mst_counts_restart(struct mst_job *job, const struct mst_round *seal);
 void mst_counts_write(struct mst_counts *counts, const struct mst_request *request,
@@ -97,7 +95,7 @@ void mst_counts_read(struct mst_counts *counts, enum mst_command command, muster
 
 void mst_counts_watch(struct mst_counts *counts, const struct mst_request *request);
 void mst_counts_stored(struct mst_job *job, const struct mst_key *key);
-void mst_counts_named_round(const struct mst_round *round, uint64_t ns);
+void mst_counts_round(const struct mst_round *round, uint64_t ns);
 
 /* The ranks of the last agreement that all saved; 0: none. */
 uint32_t mst_counts_saved(const struct mst_job *job);

@@ -6,14 +6,8 @@
 
 const char mst_cut_reason[] = "the network to this member is cut, as was asked for";
 
-static void narrate(const struct mst_member *member, uint64_t for_ms)
-{
-    mst_narrate(member->job, MST_WARN, "member-cut " MST_NARRATE_MEMBER " for-ms=%" PRIu64,
-                MST_NARRATE_MEMBER_ARGS(member), for_ms);
-}
-
-void mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
-                     const struct mst_request *request)
+muster_status mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
+                              const struct mst_request *request)
 {
     struct mst_core *core = session->core;
     uint64_t for_ms = request->cut.for_ms;
@@ -23,31 +17,27 @@ void mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
     struct mst_link *link;
 
     if (for_ms > MST_CUT_MS_MAX) {
-        mst_waiter_exceed(
+        return mst_waiter_exceed(
             waiter,
             (struct mst_excess){.kind = MST_LIMIT_CUT_MS, .most = MST_CUT_MS_MAX, .asked = for_ms});
-        return;
     }
     if (!holder ||
         (request->cut.incarnation != 0 && request->cut.incarnation != member->incarnation)) {
-        mst_waiter_answer(waiter, MUSTER_ENOTFOUND);
-        return;
+        return MUSTER_ENOTFOUND;
     }
     if (holder == session) { /* it could not be answered */
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+        return MUSTER_EINVAL;
     }
     link = holder->link;
-    if (holder->cut_ns < core->now_ns + for_ms * NS_PER_MS) {
-        holder->cut_ns = core->now_ns + for_ms * NS_PER_MS;
-    }
-    narrate(member, for_ms);
+    holder->cut_ns = mst_later(holder->cut_ns, core->now_ns + for_ms * NS_PER_MS);
+    mst_narrate(member->job, MST_WARN, "member-cut " MST_NARRATE_MEMBER " for-ms=%" PRIu64,
+                MST_NARRATE_MEMBER_ARGS(member), for_ms);
     if (link) {
         mst_session_detach(holder);
         mst_link_hang_up(core, link, mst_cut_reason);
     }
     waiter->number = link != NULL;
-    mst_waiter_answer(waiter, MUSTER_OK);
+    return MUSTER_OK;
 }
 
 bool mst_cut_covers(struct mst_core *core, const struct mst_link *link, const struct mst_open *open)

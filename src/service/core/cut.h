@@ -12,8 +12,8 @@
 
 /* Closes the holder's connection. Until the time is over every connection that would resume its
  * session is closed too. */
-void mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
-                     const struct mst_request *request);
+muster_status mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
+                              const struct mst_request *request);
 
 /* An OPEN of a session that is cut off at present: ignored, without an answer. */
 bool mst_cut_covers(struct mst_core *core, const struct mst_link *link,

@@ -41,6 +41,12 @@ struct mst_view mst_generation_session_view(const struct mst_session *session)
                              : mst_generation_view(session->job, session->member);
 }
 
+muster_status mst_generation_fence(const struct mst_session *session, struct mst_waiter *waiter)
+{
+    mst_waiter_set_view(waiter, mst_generation_session_view(session));
+    return MUSTER_EFENCED;
+}
+
 static void touch_view(struct mst_job *job)
 {
     job->view_revision = mst_job_next_revision(job);

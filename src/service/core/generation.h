@@ -21,6 +21,10 @@ struct mst_view mst_generation_outside_view(const struct mst_job *job,
 /* Of a session, which may still claim its place. */
 struct mst_view mst_generation_session_view(const struct mst_session *session);
 
+/* For a request of a session that is in no generation, or in an older one: EFENCED, with its view.
+ */
+muster_status mst_generation_fence(const struct mst_session *session, struct mst_waiter *waiter);
+
 void mst_generation_attention(struct mst_job *job, enum mst_attention attention);
 
 /* Does what is due: closes the open seal, or seals a generation without predecessors. Part of

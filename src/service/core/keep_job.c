@@ -261,12 +261,7 @@ static void load_join(struct mst_archive *archive, struct mst_core *core, struct
         return;
     }
     mst_waiter_set_job(waiter, session->job);
-    waiter->stage = MST_WAITING;
-    waiter->join.session = session;
-    waiter->join.spare = spare;
-    waiter->join.heard = heard;
-    waiter->member = session->member;
-    session->join = waiter;
+    mst_session_wait_to_join(session, waiter, spare, heard);
 }
 
 static void keep_join(struct mst_archive *archive, struct mst_core *core, struct mst_link *link)

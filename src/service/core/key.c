@@ -165,10 +165,10 @@ uint64_t mst_key_age_ms(const struct mst_core *core, const struct mst_key *key)
     return (core->kept_ns - key->since_ns) / NS_PER_MS;
 }
 
-muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name)
+muster_status mst_key_check_name(struct mst_waiter *waiter, struct mst_slice name)
 {
-    if (name.size > core->config.limits.key_bytes_max) {
-        return MUSTER_ELIMIT;
+    if (name.size > waiter->core->config.limits.key_bytes_max) {
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, name.size);
     }
     return name.size == 0 || mst_slice_has_nul(name) ? MUSTER_EINVAL : MUSTER_OK;
 }
@@ -284,20 +284,18 @@ void mst_keyspace_restore_order(struct mst_keyspace *space)
 }
 
 /* Whether one more name may be waited for. */
-static muster_status check_room(const struct mst_job *job, struct mst_slice name,
-                                struct mst_excess *excess)
+static muster_status check_room(struct mst_waiter *waiter, struct mst_slice name)
 {
-    const struct mst_limits *limits = &job->core->config.limits;
+    const struct mst_limits *limits = &waiter->core->config.limits;
+    const struct mst_job *job = waiter->job;
     uint64_t keys = job->key_count + job->awaited_count + UINT64_C(1);
     uint64_t bytes = job->key_bytes + job->awaited_bytes + name.size;
 
     if (keys > limits->keys_max) {
-        *excess = mst_excess_of(limits, MST_LIMIT_KEYS, keys);
-        return MUSTER_ELIMIT;
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_KEYS, keys);
     }
     if (bytes > limits->job_bytes_max) {
-        *excess = mst_excess_of(limits, MST_LIMIT_JOB_BYTES, bytes);
-        return MUSTER_ELIMIT;
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_JOB_BYTES, bytes);
     }
     return MUSTER_OK;
 }
@@ -464,39 +462,6 @@ void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_s
 
 /* ---- requests ---- */
 
-static struct mst_keyspace *space_or_fenced(struct mst_session *session, struct mst_waiter *waiter,
-                                            uint64_t generation)
-{
-    struct mst_keyspace *space = mst_keyspace_of(session->job, generation);
-
-    if (!space) {
-        mst_waiter_set_view(waiter, mst_generation_session_view(session));
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-    }
-    return space;
-}
-
-static bool good_name(struct mst_waiter *waiter, struct mst_slice name)
-{
-    muster_status status = mst_key_name_status(waiter->core, name);
-
-    if (status == MUSTER_ELIMIT) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, name.size);
-    } else if (status != MUSTER_OK) {
-        mst_waiter_answer(waiter, status);
-    }
-    return status == MUSTER_OK;
-}
-
-static void refuse(struct mst_waiter *waiter, muster_status status, struct mst_excess excess)
-{
-    if (status == MUSTER_ELIMIT) {
-        mst_waiter_exceed(waiter, excess);
-    } else {
-        mst_waiter_answer(waiter, status);
-    }
-}
-
 void mst_key_stop(struct mst_waiter *waiter)
 {
     for (uint32_t i = 0; i < waiter->keys.wait_count; i++) {
@@ -514,7 +479,7 @@ void mst_key_stop(struct mst_waiter *waiter)
 }
 
 static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace *space,
-                                  struct mst_slice name, struct mst_excess *excess)
+                                  struct mst_slice name)
 {
     struct mst_key_wait *wait = &waiter->keys.waits[waiter->keys.wait_count];
     struct mst_key *key = mst_key_find(space, name);
@@ -523,7 +488,7 @@ static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace
         return MUSTER_OK;
     }
     if (!key) {
-        muster_status status = check_room(waiter->job, name, excess);
+        muster_status status = check_room(waiter, name);
 
         if (status != MUSTER_OK) {
             return status;
@@ -541,126 +506,108 @@ static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace
     return MUSTER_OK;
 }
 
-/* What the waits of one connection may wait for together. What is dropped with the connection and
- * leaves nothing behind may be bounded by what is there at the moment. */
-static bool is_piled_up(const struct mst_waiter *waiter, uint32_t count, struct mst_excess *excess)
+/* How many keys the waits of one connection may wait for together. A wait ends with the connection
+ * and leaves nothing behind, so this bound may depend on what waits at the moment. */
+static uint64_t awaited_max(const struct mst_core *core)
 {
-    uint64_t most = MST_LINK_WIDE_WAITS * waiter->core->config.limits.wait_keys_max;
+    uint64_t most = MST_LINK_WIDE_WAITS * core->config.limits.wait_keys_max;
 
-    if (most < MST_LINK_WAITERS_MAX) {
-        most = MST_LINK_WAITERS_MAX; /* a key each */
-    }
-    *excess = (struct mst_excess){
-        .kind = MST_LIMIT_AWAITED_KEYS, .most = most, .asked = waiter->link->awaited + count};
-    return excess->asked > most;
+    return most < MST_LINK_WAITERS_MAX ? MST_LINK_WAITERS_MAX : most; /* a key each */
 }
 
-/* Waits for those of the names that are not there. On failure nothing is left behind. */
+/* Waits for the names that do not exist: MORE. OK: all of them exist. On failure nothing is left
+ * behind. */
 static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *space,
-                              const struct mst_slice *names, uint32_t count,
-                              struct mst_excess *excess)
+                              const struct mst_slice *names, uint32_t count)
 {
+    struct mst_excess excess = {.kind = MST_LIMIT_AWAITED_KEYS,
+                                .most = awaited_max(waiter->core),
+                                .asked = waiter->link->awaited + count};
     muster_status status = MUSTER_OK;
 
-    if (is_piled_up(waiter, count, excess)) {
-        return MUSTER_ELIMIT;
+    if (excess.asked > excess.most) {
+        return mst_waiter_exceed(waiter, excess);
     }
     if (!mst_pin_list(waiter, count)) {
         return MUSTER_ENOMEM;
     }
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
-        status = wait_for_one(waiter, space, names[i], excess);
+        status = wait_for_one(waiter, space, names[i]);
     }
     if (status != MUSTER_OK || waiter->keys.pending == 0) {
         mst_key_stop(waiter);
+        return status;
     }
-    return status;
+    waiter->stage = MST_WAITING;
+    return MUSTER_MORE;
 }
 
-void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
-                 const struct mst_request *request)
+muster_status mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
+                          const struct mst_request *request)
 {
-    struct mst_keyspace *space = space_or_fenced(session, waiter, request->get.generation);
+    struct mst_keyspace *space = mst_keyspace_of(session->job, request->get.generation);
     const struct mst_key *key;
-    struct mst_excess excess = {0};
     muster_status status;
 
-    if (!space || !good_name(waiter, request->get.key)) {
-        return;
+    if (!space) {
+        return mst_generation_fence(session, waiter);
+    }
+    status = mst_key_check_name(waiter, request->get.key);
+    if (status != MUSTER_OK) {
+        return status;
     }
     key = mst_key_find(space, request->get.key);
     if (key && key->value) {
         waiter->keys.value = mst_blob_keep(key->value);
         waiter->revision = key->revision;
         waiter->number = (int64_t)mst_key_age_ms(session->core, key);
-        mst_waiter_answer(waiter, MUSTER_OK);
-        return;
+        return MUSTER_OK;
     }
-    if (!request->get.wait) {
-        mst_waiter_answer(waiter, MUSTER_ENOTFOUND);
-        return;
-    }
-    status = wait_for(waiter, space, &request->get.key, 1, &excess);
-    if (status == MUSTER_OK) {
-        waiter->stage = MST_WAITING;
-    } else {
-        refuse(waiter, status, excess);
-    }
+    return request->get.wait ? wait_for(waiter, space, &request->get.key, 1) : MUSTER_ENOTFOUND;
 }
 
-void mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
-                      const struct mst_request *request)
+muster_status mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
+                               const struct mst_request *request)
 {
-    const struct mst_limits *limits = &session->core->config.limits;
-    struct mst_keyspace *space = space_or_fenced(session, waiter, request->wait.generation);
-    struct mst_excess excess = {0};
-    muster_status status;
+    struct mst_keyspace *space = mst_keyspace_of(session->job, request->wait.generation);
+    uint32_t count = request->wait.count;
 
     if (!space) {
-        return;
+        return mst_generation_fence(session, waiter);
     }
-    if (request->wait.count > limits->wait_keys_max) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_WAIT_KEYS, request->wait.count);
-        return;
+    if (count > session->core->config.limits.wait_keys_max) {
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_WAIT_KEYS, count);
     }
-    if (request->wait.count == 0) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+    if (count == 0) {
+        return MUSTER_EINVAL;
     }
-    for (uint32_t i = 0; i < request->wait.count; i++) {
-        if (!good_name(waiter, request->wait.keys[i])) {
-            return;
+    for (uint32_t i = 0; i < count; i++) {
+        muster_status status = mst_key_check_name(waiter, request->wait.keys[i]);
+
+        if (status != MUSTER_OK) {
+            return status;
         }
     }
-    session->core->walked += request->wait.count;
-    status = wait_for(waiter, space, request->wait.keys, request->wait.count, &excess);
-    if (status != MUSTER_OK) {
-        refuse(waiter, status, excess);
-    } else if (waiter->keys.pending == 0) {
-        mst_waiter_answer(waiter, MUSTER_OK);
-    } else {
-        waiter->stage = MST_WAITING;
-    }
+    session->core->walked += count;
+    return wait_for(waiter, space, request->wait.keys, count);
 }
 
-void mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
-                  const struct mst_request *request)
+muster_status mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
+                           const struct mst_request *request)
 {
     const struct mst_core *core = session->core;
     size_t longest = request->list.prefix.size > request->list.after.size
                          ? request->list.prefix.size
                          : request->list.after.size;
 
-    if (!space_or_fenced(session, waiter, request->list.generation)) {
-        return;
+    if (!mst_keyspace_of(session->job, request->list.generation)) {
+        return mst_generation_fence(session, waiter);
     }
     if (longest > core->config.limits.key_bytes_max) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, longest);
-        return;
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, longest);
     }
     waiter->page.generation = request->list.generation;
     waiter->page.prefix = mst_blob_new(&core->mem, request->list.prefix);
     waiter->page.after_name = mst_blob_new(&core->mem, request->list.after);
-    mst_waiter_answer(waiter,
-                      waiter->page.prefix && waiter->page.after_name ? MUSTER_OK : MUSTER_ENOMEM);
+    return waiter->page.prefix && waiter->page.after_name ? MUSTER_OK : MUSTER_ENOMEM;
 }

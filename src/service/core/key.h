@@ -71,8 +71,8 @@ size_t mst_keyspace_change_count(const struct mst_keyspace *space);
  * input that a journal keeps: a recovered service reports no smaller age. */
 uint64_t mst_key_age_ms(const struct mst_core *core, const struct mst_key *key);
 
-/* OK, EINVAL (empty, or with a NUL) or ELIMIT. */
-muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name);
+/* OK, EINVAL (empty, or with a NUL) or ELIMIT, which the waiter explains. */
+muster_status mst_key_check_name(struct mst_waiter *waiter, struct mst_slice name);
 
 /* The record of this name, created if there is none; NULL: no memory. The caller checks the limits.
  */
@@ -95,12 +95,13 @@ muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
                               struct mst_slice name, const struct mst_key *kept);
 void mst_keyspace_restore_order(struct mst_keyspace *space);
 
-void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
-                 const struct mst_request *request);
-void mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
-                  const struct mst_request *request);
-void mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
-                      const struct mst_request *request);
+/* Handlers: see core.c. */
+muster_status mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
+                          const struct mst_request *request);
+muster_status mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
+                           const struct mst_request *request);
+muster_status mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
+                               const struct mst_request *request);
 
 /* The waiter waits for no key any more. */
 void mst_key_stop(struct mst_waiter *waiter);

@@ -423,7 +423,7 @@ static void leave_seat(struct mst_member *member, const struct mst_loss *loss)
     seat->heard_ns = member->heard_ns;
     job->alive--;
     if (member->end != MST_LEFT || seat->fault_cause != MST_CAUSE_LEFT) { /* it has said so */
-        mst_record_gone(member, loss);
+        mst_record_add(member, loss, true);
     }
     if (member->end == MST_STATE_LOST) {
         (void)mst_member_keep_fault(member, loss);

@@ -142,11 +142,11 @@ void mst_member_heard(struct mst_member *member);
 bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fault);
 void mst_member_set_text(struct mst_member *member, struct mst_blob *text); /* last words */
 
-/* report.c */
-void mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
-                      const struct mst_request *request);
-void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request);
+/* Handlers, see core.c; in report.c. */
+muster_status mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
+                               const struct mst_request *request);
+muster_status mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request);
 
 bool mst_member_seated(const struct mst_member *member); /* its holder is in the generation */
 enum mst_state mst_member_state(const struct mst_member *member);

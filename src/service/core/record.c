@@ -42,7 +42,7 @@ static struct mst_record *add_as_told(struct mst_job *job, const struct mst_loss
     return record;
 }
 
-static void add(struct mst_member *member, const struct mst_loss *told, bool gone)
+void mst_record_add(struct mst_member *member, const struct mst_loss *told, bool gone)
 {
     const struct mst_seat *seat = &member->seat;
     struct mst_record *record = add_as_told(member->job, told);
@@ -67,16 +67,6 @@ void mst_record_nobody(struct mst_job *job, const struct mst_loss *told)
         }
     }
     (void)add_as_told(job, told);
-}
-
-void mst_record_fault(struct mst_member *member, const struct mst_loss *told)
-{
-    add(member, told, false);
-}
-
-void mst_record_gone(struct mst_member *member, const struct mst_loss *told)
-{
-    add(member, told, true);
 }
 
 static bool awaits_cause(const struct mst_record *record, const struct mst_session *teller,

@@ -36,9 +36,8 @@ struct mst_records {
 /* Their numbers agree. */
 bool mst_records_sane(const struct mst_records *records);
 
-/* Of the current holder. */
-void mst_record_fault(struct mst_member *member, const struct mst_loss *told);
-void mst_record_gone(struct mst_member *member, const struct mst_loss *told);
+/* Of the current holder. `gone`: it is lost or left; else it has a fault. */
+void mst_record_add(struct mst_member *member, const struct mst_loss *told, bool gone);
 
 /* Of the generation, and of no rank in it. One is kept. */
 void mst_record_nobody(struct mst_job *job, const struct mst_loss *told);

@@ -99,8 +99,6 @@ muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round,
                              struct mst_round_part *part, struct mst_slice data)
 {
     switch (round->reduce) {
-    case MST_REDUCE_NONE:
-        break;
     case MST_REDUCE_GATHER:
         part->data = mst_blob_new(&core->mem, data);
         if (!part->data) {
@@ -115,11 +113,10 @@ muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round,
             fold(round, data);
         }
         break;
+    case MST_REDUCE_NONE:
+        break;
     case MST_REDUCE_EQUAL:
-        if (!mst_slice_equal(data, mst_blob_slice(round->value))) {
-            part->differs = true;
-            return MUSTER_EMISMATCH;
-        }
+        part->differs = !mst_slice_equal(data, mst_blob_slice(round->value));
         break;
     }
     return MUSTER_OK;

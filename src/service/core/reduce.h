@@ -13,8 +13,8 @@ bool mst_reduce_accepts(enum mst_reduce reduce, struct mst_slice data);
 /* Reserves for the first contribution. False: no memory. */
 bool mst_reduce_start(struct mst_core *core, struct mst_round *round, struct mst_slice data);
 
-/* Takes a contribution in. ENOMEM: nothing was changed. EMISMATCH: `part` differs from the first.
- */
+/* Takes a contribution in; `part->differs` says whether the round can succeed with it. ENOMEM:
+ * nothing was changed. */
 muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round,
                              struct mst_round_part *part, struct mst_slice data);
 

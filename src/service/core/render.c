@@ -325,10 +325,12 @@ static void render_faults(struct mst_core *core, const struct mst_waiter *waiter
     }
 }
 
-void mst_render_request(struct mst_waiter *waiter, const struct mst_request *request)
+muster_status mst_render_request(struct mst_session *session, struct mst_waiter *waiter,
+                                 const struct mst_request *request)
 {
+    (void)session;
     waiter->page.after = request->page.after;
-    mst_waiter_answer(waiter, MUSTER_OK);
+    return MUSTER_OK;
 }
 
 /* ---- a watch: four ordered sources, merged by revision ---- */

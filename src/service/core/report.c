@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of a rank, by itself or by the agent that watches its process: faults and deaths. */
+/* Faults and deaths, as a rank or the agent that watches its process reports them. */
 #include "proto/status.h"
 #include "proto/words.h"
 #include "service/core/generation.h"
@@ -7,27 +7,28 @@
 #include "service/core/narrate.h"
 #include "service/core/node.h"
 
-/* False: it is too long, and the request is refused. Where there is no memory for it, it is left
- * out: that a rank failed or died must reach the others even if why does not. */
-static bool copy_text(struct mst_core *core, struct mst_waiter *waiter, struct mst_slice text,
-                      struct mst_blob **out)
+/* Not OK: it is too long, and the request is refused. Without memory for it the text is left out:
+ * the others must learn that a rank failed or died even if they do not learn why. */
+static muster_status copy_text(struct mst_waiter *waiter, struct mst_slice text,
+                               struct mst_blob **out)
 {
+    struct mst_core *core = waiter->core;
+
     if (text.size > core->config.limits.text_bytes_max) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_TEXT_BYTES, text.size);
-        return false;
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_TEXT_BYTES, text.size);
     }
     *out = text.size > 0 ? mst_blob_new(&core->mem, text) : NULL;
     core->wordless = text.size > 0 && !*out;
-    return true;
+    return MUSTER_OK;
 }
 
-/* As records name who told: 1 + the agent. */
+/* The reporter as records name it: 1 + the agent; 0: the rank itself. */
 static uint32_t teller(const struct mst_session *session)
 {
     return session->role == MST_ROLE_AGENT && !session->claiming ? session->member->index + 1 : 0;
 }
 
-/* Whether it is this process of which an agent tells: pids mean something on one host only. */
+/* Whether an agent reports this process: a pid has a meaning on one host only. */
 static bool means(const struct mst_session *session, const struct mst_session *teller, uint64_t pid)
 {
     return session->pid == pid &&
@@ -36,26 +37,11 @@ static bool means(const struct mst_session *session, const struct mst_session *t
 
 /* ---- faults ---- */
 
+/* A fault that a rank may report of itself. */
 static bool own_kind(enum mst_cause kind)
 {
-    switch (kind) {
-    case MST_CAUSE_NONE:
-    case MST_CAUSE_FAULT:
-    case MST_CAUSE_LEFT:
-    case MST_CAUSE_UNHEALTHY:
-    case MST_CAUSE_AGAIN:
-    case MST_CAUSE_ABORTED:
-        return true;
-    case MST_CAUSE_EXIT:
-    case MST_CAUSE_SIGNAL:
-    case MST_CAUSE_GONE:
-    case MST_CAUSE_LEASE:
-    case MST_CAUSE_EVICTED:
-    case MST_CAUSE_SOFT_TIMEOUT:
-    case MST_CAUSE_HARD_TIMEOUT:
-        return false;
-    }
-    return false;
+    return kind == MST_CAUSE_NONE || kind == MST_CAUSE_FAULT || kind == MST_CAUSE_LEFT ||
+           kind == MST_CAUSE_UNHEALTHY || kind == MST_CAUSE_AGAIN || kind == MST_CAUSE_ABORTED;
 }
 
 static void tell_fault(const struct mst_member *member, const struct mst_loss *fault)
@@ -67,108 +53,111 @@ static void tell_fault(const struct mst_member *member, const struct mst_loss *f
                 has_kind ? mst_cause_word(fault->cause) : "", fault->code);
 }
 
-/* That a peer was lost, or the generation is over, is no fault of the rank that was told so; where
- * nothing has befallen its generation, it is. */
+/* A rank that reports the loss of a peer, or the end of its generation, has no fault of its own;
+ * unless its generation has no record yet. */
 static bool is_passed_on(const struct mst_session *session, const struct mst_request *request)
 {
     return request->fault.pid == 0 && request->fault.kind == MST_CAUSE_NONE &&
            mst_status_is_passed_on(request->fault.code) && session->job->records.total > 0;
 }
 
-static void fault(struct mst_session *session, struct mst_waiter *waiter, struct mst_member *member,
-                  const struct mst_request *request)
+static muster_status fault(struct mst_session *session, struct mst_waiter *waiter,
+                           struct mst_member *member, const struct mst_request *request)
 {
     enum mst_cause kind = request->fault.kind;
     struct mst_loss loss = {.cause = kind != MST_CAUSE_NONE ? kind : MST_CAUSE_FAULT,
-                            .code = request->fault.code};
+                            .code = request->fault.code,
+                            .told_by = teller(session)};
+    muster_status status;
 
     if (request->fault.generation != session->job->generation || !mst_member_seated(member)) {
-        mst_waiter_set_view(waiter, mst_generation_session_view(session));
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-        return;
+        return mst_generation_fence(session, waiter);
     }
     if (is_passed_on(session, request)) {
-        mst_waiter_answer(waiter, MUSTER_OK);
-        return;
+        return MUSTER_OK;
     }
-    if (!copy_text(session->core, waiter, request->fault.text, &loss.text)) {
-        return;
+    status = copy_text(waiter, request->fault.text, &loss.text);
+    if (status != MUSTER_OK) {
+        return status;
     }
-    loss.told_by = teller(session);
     tell_fault(member, &loss);
     if (mst_member_keep_fault(member, &loss)) {
-        mst_record_fault(member, &loss);
+        mst_record_add(member, &loss, false);
     }
     mst_blob_drop(&session->core->mem, loss.text);
     mst_generation_attention(session->job, MST_INTERRUPT);
-    waiter->number = request->fault.pid != 0; /* an agent's word was taken */
-    mst_waiter_answer(waiter, MUSTER_OK);
+    waiter->number = request->fault.pid != 0; /* an agent's report was taken */
+    return MUSTER_OK;
 }
 
-/* The ranks stand still, and nothing that an agent sees tells which of them is why. */
-static void fault_of_nobody(struct mst_session *session, struct mst_waiter *waiter,
-                            const struct mst_request *request)
+/* A hang of which no rank is known to be the cause. */
+static muster_status fault_of_nobody(struct mst_session *session, struct mst_waiter *waiter,
+                                     const struct mst_request *request)
 {
     struct mst_job *job = session->job;
     struct mst_loss loss = {.cause = request->fault.kind, .told_by = teller(session)};
+    muster_status status;
 
-    if (session->role != MST_ROLE_AGENT || session->claiming) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+    if (loss.told_by == 0) {
+        return MUSTER_EINVAL;
     }
-    /* Before the first generation, and when the last one is over, nothing can hang. */
+    /* Before the first generation, and when the last one is over, no rank can hang. */
     if (job->rank_count == 0 || request->fault.generation != job->generation) {
-        mst_waiter_set_view(waiter, mst_generation_session_view(session));
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-        return;
+        return mst_generation_fence(session, waiter);
     }
-    if (!copy_text(session->core, waiter, request->fault.text, &loss.text)) {
-        return;
+    status = copy_text(waiter, request->fault.text, &loss.text);
+    if (status != MUSTER_OK) {
+        return status;
     }
     mst_narrate(job, MST_INFO, "fault kind=%s", mst_cause_word(loss.cause));
     mst_record_nobody(job, &loss);
     mst_blob_drop(&session->core->mem, loss.text);
     mst_generation_attention(job, MST_INTERRUPT);
     waiter->number = 1;
-    mst_waiter_answer(waiter, MUSTER_OK);
+    return MUSTER_OK;
 }
 
-/* An agent's word about a process that it watches. */
-static void fault_of(struct mst_session *session, struct mst_waiter *waiter,
-                     const struct mst_request *request)
+/* An agent's report about a process that it watches. */
+static muster_status fault_of(struct mst_session *session, struct mst_waiter *waiter,
+                              const struct mst_request *request)
 {
     struct mst_member *member = mst_member_find(session->job, MST_ROLE_RANK, request->fault.index);
 
     if (request->fault.kind != MST_CAUSE_SOFT_TIMEOUT) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-    } else if (request->fault.index == MST_INDEX_ANY) {
-        fault_of_nobody(session, waiter, request);
-    } else if (!member || !member->session ||
-               !means(member->session, session, request->fault.pid)) {
-        mst_waiter_answer(waiter, MUSTER_OK); /* it is gone already, or is another one */
-    } else {
-        fault(session, waiter, member, request);
+        return MUSTER_EINVAL;
     }
+    if (request->fault.index == MST_INDEX_ANY) {
+        return fault_of_nobody(session, waiter, request);
+    }
+    if (!member || !member->session || !means(member->session, session, request->fault.pid)) {
+        return MUSTER_OK; /* the process has ended already, or is another one */
+    }
+    return fault(session, waiter, member, request);
 }
 
-void mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
-                      const struct mst_request *request)
+muster_status mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
+                               const struct mst_request *request)
 {
     if (request->fault.pid != 0) {
-        fault_of(session, waiter, request);
-    } else if (session->role != MST_ROLE_RANK || !own_kind(request->fault.kind)) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-    } else if (session->claiming) {
-        mst_waiter_set_view(waiter, mst_generation_session_view(session));
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-    } else {
-        fault(session, waiter, session->member, request);
+        return fault_of(session, waiter, request);
     }
+    if (session->role != MST_ROLE_RANK || !own_kind(request->fault.kind)) {
+        return MUSTER_EINVAL;
+    }
+    return session->claiming ? mst_generation_fence(session, waiter)
+                             : fault(session, waiter, session->member, request);
 }
 
 /* ---- deaths ---- */
 
-/* The process that only claimed the place, if it is that one which is dead. */
+/* Whether the reported process held this place last, or holds it. */
+static bool held(const struct mst_member *member, const struct mst_session *teller, uint64_t pid)
+{
+    return member->pid == pid &&
+           mst_node_speaks(teller, member->agent, mst_blob_slice(member->host));
+}
+
+/* The reported process, if it only claims the place. */
 static struct mst_session *claimant_of(const struct mst_member *member,
                                        const struct mst_session *teller, uint64_t pid)
 {
@@ -176,24 +165,19 @@ static struct mst_session *claimant_of(const struct mst_member *member,
                                                                               : NULL;
 }
 
-static bool is_of(const struct mst_member *member, const struct mst_session *teller, uint64_t pid)
-{
-    return (member->session && means(member->session, teller, pid)) ||
-           claimant_of(member, teller, pid) ||
-           (member->pid == pid &&
-            mst_node_speaks(teller, member->agent, mst_blob_slice(member->host)));
-}
-
-/* Who starts a process does not know as what it joins. A rank and a worker may have one index; the
- * process tells which of them it was. */
+/* A launcher does not know whether its process joined as a rank or as a worker, and both may have
+ * one index. The pid tells which of them is meant. */
 static struct mst_member *told_of(const struct mst_session *teller,
                                   const struct mst_request *request)
 {
+    uint64_t pid = request->lost.pid;
     struct mst_member *worker = mst_member_find(teller->job, MST_ROLE_WORKER, request->lost.index);
 
-    return worker && is_of(worker, teller, request->lost.pid)
-               ? worker
-               : mst_member_find(teller->job, MST_ROLE_RANK, request->lost.index);
+    if (worker && ((worker->session && means(worker->session, teller, pid)) ||
+                   claimant_of(worker, teller, pid) || held(worker, teller, pid))) {
+        return worker;
+    }
+    return mst_member_find(teller->job, MST_ROLE_RANK, request->lost.index);
 }
 
 static void refine_seat(struct mst_member *member, const struct mst_loss *loss)
@@ -210,8 +194,8 @@ static void refine_seat(struct mst_member *member, const struct mst_loss *loss)
     }
 }
 
-/* What became of a process whose death was known before its status was. Decides nothing: it is
- * lost already, and now everybody can see how. */
+/* The exit status of a process whose death was reported before. It decides nothing: the member is
+ * lost already. */
 static void refine_cause(struct mst_member *member, const struct mst_loss *loss)
 {
     if (member->end != MST_STATE_LOST || member->cause != MST_CAUSE_GONE ||
@@ -230,40 +214,47 @@ static void refine_cause(struct mst_member *member, const struct mst_loss *loss)
                 MST_NARRATE_MEMBER_ARGS(member), mst_cause_word(member->cause), member->code);
 }
 
-void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request)
+/* The process holds no place: it may have held one before, or claim one. */
+static void report_other(struct mst_session *session, struct mst_member *member,
+                         struct mst_session *claimant, const struct mst_request *request,
+                         const struct mst_loss *loss)
+{
+    if (member && held(member, session, request->lost.pid)) {
+        refine_cause(member, loss);
+    }
+    mst_record_refine(session, request, loss);
+    if (claimant) { /* the last: it may be the one that reports, of itself */
+        member->claimant = NULL;
+        mst_session_end(claimant, MST_LINK_FENCED);
+    }
+}
+
+muster_status mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request)
 {
     struct mst_core *core = session->core;
     struct mst_member *member = told_of(session, request);
     struct mst_session *claimant = claimant_of(member, session, request->lost.pid);
+    bool holds = member && member->session && means(member->session, session, request->lost.pid);
     struct mst_loss loss = {
         .cause = request->lost.cause, .code = request->lost.code, .told_by = teller(session)};
+    muster_status status;
 
     if (loss.cause != MST_CAUSE_EXIT && loss.cause != MST_CAUSE_SIGNAL &&
         loss.cause != MST_CAUSE_GONE && loss.cause != MST_CAUSE_HARD_TIMEOUT) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+        return MUSTER_EINVAL;
     }
-    if (!copy_text(session->core, waiter, request->lost.text, &loss.text)) {
-        return;
+    status = copy_text(waiter, request->lost.text, &loss.text);
+    if (status != MUSTER_OK) {
+        return status;
     }
-    waiter->number = 0;
-    if (member && member->session && means(member->session, session, request->lost.pid)) {
-        waiter->number = 1;
-        mst_waiter_answer(waiter, MUSTER_OK);
+    waiter->number = holds || claimant;
+    mst_waiter_answer(waiter, MUSTER_OK);
+    if (holds) {
         mst_member_lose(member, loss);
     } else {
-        waiter->number = claimant != NULL;
-        mst_waiter_answer(waiter, MUSTER_OK);
-        if (member && member->pid == request->lost.pid &&
-            mst_node_speaks(session, member->agent, mst_blob_slice(member->host))) {
-            refine_cause(member, &loss);
-        }
-        mst_record_refine(session, request, &loss);
-        if (claimant) { /* the last: it may be the one that tells, of itself */
-            member->claimant = NULL;
-            mst_session_end(claimant, MST_LINK_FENCED);
-        }
+        report_other(session, member, claimant, request, &loss);
     }
     mst_blob_drop(&core->mem, loss.text);
+    return MUSTER_MORE;
 }

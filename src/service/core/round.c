@@ -74,11 +74,6 @@ static void free_name(struct mst_job *job, struct mst_round_name *name)
 
 /* ---- life ---- */
 
-void mst_round_keep(struct mst_round *round)
-{
-    round->references++;
-}
-
 void mst_round_let_go(struct mst_core *core, struct mst_round *round)
 {
     MST_ASSERT(round->references > 0);
@@ -311,8 +306,7 @@ static void tell_closed(const struct mst_round *round)
     char lost[24] = "", missing[24] = "";
 
     if (round->opened_ns != 0) {
-        mst_counts_round(&core->counts, round->status, core->now_ns - round->opened_ns);
-        mst_counts_named_round(round, core->now_ns - round->opened_ns);
+        mst_counts_round(round, core->now_ns - round->opened_ns);
     }
     if (round->lost > 0) {
         mst_text_print(lost, sizeof(lost), " lost=%u", round->lost);
@@ -519,22 +513,23 @@ static bool makes_sense(const struct mst_round_request *request)
     return mst_reduce_accepts(request->reduce, request->data);
 }
 
-static bool within_limits(struct mst_waiter *waiter, const struct mst_round_request *request)
+static muster_status check_limits(struct mst_waiter *waiter,
+                                  const struct mst_round_request *request)
 {
     const struct mst_limits *limits = &waiter->core->config.limits;
     uint32_t participants = request->participants ? request->participant_count : 0;
     uint32_t many = participants > request->order_count ? participants : request->order_count;
 
     if (request->name.size > limits->name_bytes_max) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_NAME_BYTES, request->name.size);
-    } else if (request->data.size > limits->contribution_bytes_max) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_CONTRIBUTION_BYTES, request->data.size);
-    } else if (many > limits->members_max) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_MEMBERS, many);
-    } else {
-        return true;
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_NAME_BYTES, request->name.size);
     }
-    return false;
+    if (request->data.size > limits->contribution_bytes_max) {
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_CONTRIBUTION_BYTES, request->data.size);
+    }
+    if (many > limits->members_max) {
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_MEMBERS, many);
+    }
+    return MUSTER_OK;
 }
 
 static bool same_parameters(const struct mst_round *round, const struct mst_round_request *request)
@@ -578,12 +573,6 @@ static struct mst_round *new_round(struct mst_job *job, const struct mst_round_r
     return round;
 }
 
-static void tell_opened(const struct mst_round *round)
-{
-    mst_narrate(round->job, MST_DEBUG, "round-open name=%.*s number=%" PRIu64,
-                MST_SLICE_ARGS(mst_round_name_slice(round->name)), round->number);
-}
-
 /* The first contribution is in: from now on it is known by its name. */
 static void publish(struct mst_job *job, struct mst_round_name *name, struct mst_round *round)
 {
@@ -601,81 +590,63 @@ static void publish(struct mst_job *job, struct mst_round_name *name, struct mst
     }
 }
 
+/* The waiter's reply describes the round. */
+static void refer(struct mst_waiter *waiter, struct mst_round *round)
+{
+    waiter->round = round;
+    round->references++;
+}
+
 static void attach(struct mst_round *round, struct mst_waiter *waiter)
 {
     waiter->stage = MST_WAITING;
     mst_list_append(&round->waiters, &waiter->in_round);
-    waiter->round = round;
-    mst_round_keep(round);
+    refer(waiter, round);
 }
 
-/* It was refused, or was over before: the reply describes the round as it stands. */
-static void answer_from(struct mst_round *round, struct mst_waiter *waiter, muster_status status,
-                        uint64_t at)
+/* A request that is refused, or whose round is over: the reply describes the round as it stands. */
+static muster_status answer_from(struct mst_round *round, struct mst_waiter *waiter,
+                                 muster_status status, uint64_t at)
 {
-    if (round) {
-        waiter->detail = MST_DETAIL_ROUND;
-        waiter->round = round;
-        mst_round_keep(round);
-        waiter->limit = (int64_t)at;
-        mst_waiter_answer(waiter, status);
-    } else {
-        mst_waiter_refuse(waiter, status, at);
+    if (!round) {
+        return mst_waiter_refuse(waiter, status, at);
     }
+    refer(waiter, round);
+    waiter->detail = MST_DETAIL_ROUND;
+    waiter->limit = (int64_t)at;
+    return status;
 }
 
-/* Takes the contribution in. False: it was refused, and nothing was changed. *differs: the round
- * cannot succeed with it. */
-static bool take_in(struct mst_waiter *waiter, struct mst_round *round, struct mst_round_part *part,
-                    struct mst_slice data, bool *differs)
+/* Takes the contribution in, and the order that it brings to a seal. Not OK: it is refused, and
+ * nothing was changed. */
+static muster_status take_in(struct mst_waiter *waiter, struct mst_round *round,
+                             struct mst_round_part *part, const struct mst_round_request *request)
 {
     struct mst_core *core = waiter->core;
-    uint64_t most = core->config.limits.result_bytes_max;
+    uint64_t size = round->data_size + request->data.size;
     muster_status status;
 
     if (core->held) {
-        mst_waiter_answer(waiter, MUSTER_ENOSPACE);
-        return false;
+        return MUSTER_ENOSPACE;
     }
-    if (round->reduce == MST_REDUCE_GATHER && round->data_size + data.size > most) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_RESULT_BYTES, round->data_size + data.size);
-        return false;
+    status = mst_seating_order(round, request, waiter);
+    if (status != MUSTER_OK) {
+        return status;
     }
-    status = mst_reduce_add(core, round, part, data);
-    if (status == MUSTER_ENOMEM) {
-        mst_waiter_answer(waiter, status);
-        return false;
+    if (round->reduce == MST_REDUCE_GATHER && size > core->config.limits.result_bytes_max) {
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_RESULT_BYTES, size);
     }
-    *differs = status == MUSTER_EMISMATCH;
-    return true;
-}
-
-/* False: the order that it brings to a seal is refused, and so is it. */
-static bool take_order(struct mst_waiter *waiter, struct mst_round *round,
-                       const struct mst_round_request *request)
-{
-    struct mst_excess excess = {0};
-    muster_status status;
-
-    if (waiter->core->held) { /* it is refused anyway */
-        return true;
-    }
-    status = mst_seating_order(round, request, &excess);
-    if (status == MUSTER_ELIMIT) {
-        mst_waiter_exceed(waiter, excess);
-    } else if (status != MUSTER_OK) {
-        mst_waiter_answer(waiter, status);
-    }
-    return status == MUSTER_OK;
+    return mst_reduce_add(core, round, part, request->data);
 }
 
 static void arrive(struct mst_session *session, struct mst_waiter *waiter, struct mst_round *round,
-                   struct mst_round_part *part, bool differs)
+                   struct mst_round_part *part)
 {
     mst_core_raise(session->core, MST_WEIGHT_PROMISE);
     if (round->arrived == 0) {
         round->opened_ns = session->core->now_ns;
-        tell_opened(round);
+        mst_narrate(round->job, MST_DEBUG, "round-open name=%.*s number=%" PRIu64,
+                    MST_SLICE_ARGS(mst_round_name_slice(round->name)), round->number);
     }
     part->arrived = true;
     round->arrived++;
@@ -685,14 +656,14 @@ static void arrive(struct mst_session *session, struct mst_waiter *waiter, struc
     if (round->seal) {
         mst_generation_attention(session->job, MST_INTERRUPT);
     }
-    if (differs) {
+    if (part->differs) {
         mst_round_close(round, MUSTER_EMISMATCH);
     } else {
         evaluate(round);
     }
 }
 
-/* It counts once. Who asks again while an earlier request still waits has given that one up. */
+/* A contribution counts once. A repeat on the same connection cancels the request that waits. */
 static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
 {
     MST_LIST_EACH(node, following, &waiter->link->waiters)
@@ -707,72 +678,63 @@ static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
     attach(round, waiter);
 }
 
-static void contribute(struct mst_session *session, struct mst_waiter *waiter,
-                       struct mst_round *round, struct mst_round_part *part,
-                       const struct mst_round_request *request)
+static muster_status contribute(struct mst_session *session, struct mst_waiter *waiter,
+                                struct mst_round *round, const struct mst_round_request *request)
 {
-    bool differs;
+    struct mst_round_part *part = find_part(round, session->member);
+    muster_status status;
 
+    if (!part || !same_parameters(round, request)) {
+        return answer_from(round, waiter, MUSTER_EINVAL, round->number);
+    }
     if (part->arrived) {
         arrive_again(waiter, round);
-    } else if (take_order(waiter, round, request) &&
-               take_in(waiter, round, part, request->data, &differs)) {
-        arrive(session, waiter, round, part, differs);
+        return MUSTER_MORE;
     }
+    status = take_in(waiter, round, part, request);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    arrive(session, waiter, round, part);
+    return MUSTER_MORE;
 }
 
-/* Of what nobody knows of yet; NULL is fine. */
-static void discard(struct mst_job *job, struct mst_round *round, struct mst_round_name *name)
-{
-    if (round) {
-        mst_round_let_go(job->core, round);
-    }
-    if (name) {
-        free_name(job, name);
-    }
-}
-
-/* The first arrival. A round that gets no contribution leaves no trace. */
-static void begin(struct mst_session *session, struct mst_waiter *waiter,
-                  struct mst_round_name *name, const struct mst_round_request *request)
+/* The first arrival: the round, and its name if that is new. A round that gets no contribution
+ * leaves no trace. */
+static muster_status begin(struct mst_session *session, struct mst_waiter *waiter,
+                           struct mst_round_name *name, const struct mst_round_request *request)
 {
     struct mst_job *job = session->job;
-    struct mst_core *core = session->core;
-    struct mst_round_name *fresh = NULL;
-    struct mst_round *round;
-    struct mst_round_part *part;
-    bool differs;
+    struct mst_round_name *fresh = name ? NULL : mst_round_name_new(job, request->name);
+    struct mst_round *round = new_round(job, request);
+    struct mst_round_part *part = round ? find_part(round, session->member) : NULL;
+    muster_status status = MUSTER_ENOMEM;
 
-    if (!name && job->round_names.count >= core->config.limits.rounds_max) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_ROUNDS, job->round_names.count + UINT64_C(1));
-        return;
+    if (round && (name || fresh)) {
+        status = part ? take_in(waiter, round, part, request) : MUSTER_EINVAL;
     }
-    round = new_round(job, request);
-    if (round && !name) {
-        fresh = mst_round_name_new(job, request->name);
-    }
-    if (!round || (!name && !fresh)) {
-        mst_waiter_answer(waiter, MUSTER_ENOMEM);
-        discard(job, round, fresh);
-        return;
-    }
-    part = find_part(round, session->member);
-    if (!part) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        discard(job, round, fresh);
-        return;
-    }
-    if (!take_order(waiter, round, request) ||
-        !take_in(waiter, round, part, request->data, &differs)) {
-        discard(job, round, fresh);
-        return;
+    if (status != MUSTER_OK) {
+        if (round) {
+            mst_round_let_go(job->core, round);
+        }
+        mst_mem_release(&job->core->mem, fresh);
+        return status;
     }
     if (fresh) {
         mst_round_name_publish(job, fresh);
-        name = fresh;
     }
-    publish(job, name, round);
-    arrive(session, waiter, round, part, differs);
+    publish(job, name ? name : fresh, round);
+    arrive(session, waiter, round, part);
+    return MUSTER_MORE;
+}
+
+/* The round that a number means: the open one, the last one, or none. */
+static struct mst_round *round_of(const struct mst_round_name *name, uint64_t number)
+{
+    if (name && number == name->number) {
+        return name->open;
+    }
+    return name && number + 1 == name->number ? name->last : NULL;
 }
 
 static bool in_generation(const struct mst_session *session, uint64_t generation)
@@ -781,88 +743,72 @@ static bool in_generation(const struct mst_session *session, uint64_t generation
            mst_member_seated(session->member);
 }
 
-void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request)
+muster_status mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request)
 {
     const struct mst_round_request *wanted = &request->round;
     struct mst_job *job = session->job;
     struct mst_round_name *name;
-    struct mst_round_part *part;
+    struct mst_round *round;
+    muster_status status;
     uint64_t at;
 
     waiter->number = (int64_t)wanted->number;
     waiter->member = session->member;
     if (session->role != MST_ROLE_RANK) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+        return MUSTER_EINVAL;
     }
-    if (!within_limits(waiter, wanted)) {
-        return;
+    status = check_limits(waiter, wanted);
+    if (status != MUSTER_OK) {
+        return status;
     }
     if (!makes_sense(wanted)) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+        return MUSTER_EINVAL;
     }
     if (!in_generation(session, wanted->generation)) {
-        mst_waiter_set_view(waiter, mst_generation_session_view(session));
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-        return;
+        return mst_generation_fence(session, waiter);
     }
     name = mst_round_name_find(job, wanted->name);
     at = name ? name->number : 0;
+    round = round_of(name, wanted->number);
     if (wanted->number < at) {
-        bool last = wanted->number + 1 == at && find_part(name->last, session->member);
-
-        answer_from(last ? name->last : NULL, waiter, last ? name->last->status : MUSTER_ESTALE,
-                    last ? 0 : at);
-        return;
+        return round && find_part(round, session->member)
+                   ? answer_from(round, waiter, round->status, 0)
+                   : answer_from(NULL, waiter, MUSTER_ESTALE, at);
     }
     if (wanted->number > at) {
-        answer_from(name ? name->open : NULL, waiter, MUSTER_EINVAL, at);
-        return;
+        return answer_from(name ? name->open : NULL, waiter, MUSTER_EINVAL, at);
     }
-    if (!name || !name->open) {
-        if (wanted->seal && job->seal) {
-            answer_from(job->seal, waiter, MUSTER_EINVAL, job->seal->number);
-            return;
-        }
-        begin(session, waiter, name, wanted);
-        return;
+    if (round) {
+        return contribute(session, waiter, round, wanted);
     }
-    part = find_part(name->open, session->member);
-    if (!part || !same_parameters(name->open, wanted)) {
-        answer_from(name->open, waiter, MUSTER_EINVAL, at);
-        return;
+    if (wanted->seal && job->seal) {
+        return answer_from(job->seal, waiter, MUSTER_EINVAL, job->seal->number);
     }
-    contribute(session, waiter, name->open, part, wanted);
+    if (!name && job->round_names.count >= job->core->config.limits.rounds_max) {
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_ROUNDS,
+                                       job->round_names.count + UINT64_C(1));
+    }
+    return begin(session, waiter, name, wanted);
 }
 
-void mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
-                               const struct mst_request *request)
+muster_status mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
+                                        const struct mst_request *request)
 {
     const struct mst_job *job = session->job;
     const struct mst_round_name *name;
-    struct mst_round *round = NULL;
+    struct mst_round *round;
 
     if (request->round_members.generation != job->generation) {
-        mst_waiter_set_view(waiter, mst_generation_session_view(session));
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-        return;
+        return mst_generation_fence(session, waiter);
     }
     name = mst_round_name_find(job, request->round_members.name);
-    if (name && request->round_members.number == name->number) {
-        round = name->open;
-    } else if (name && request->round_members.number + 1 == name->number) {
-        round = name->last;
-    }
+    round = round_of(name, request->round_members.number);
     if (!round) {
-        bool forgotten = name && request->round_members.number < name->number;
-
-        mst_waiter_answer(waiter, forgotten ? MUSTER_ESTALE : MUSTER_ENOTFOUND);
-        return;
+        return name && request->round_members.number < name->number ? MUSTER_ESTALE
+                                                                    : MUSTER_ENOTFOUND;
     }
     waiter->page.after = request->round_members.after;
-    waiter->round = round;
-    mst_round_keep(round);
-    mst_waiter_answer(waiter, MUSTER_OK);
+    refer(waiter, round);
+    return MUSTER_OK;
 }

@@ -74,10 +74,11 @@ struct mst_round {
 };
 
 void mst_round_names_init(struct mst_tree *tree);
-void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request);
-void mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
-                               const struct mst_request *request);
+/* Handlers: see core.c. */
+muster_status mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request);
+muster_status mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
+                                        const struct mst_request *request);
 
 /* A rank is gone: every open round of the job counts it. After all simultaneous losses are counted,
  * the rounds that this ends are closed. */
@@ -99,7 +100,6 @@ bool mst_round_has_value(const struct mst_round *round);
 /* Drops every round of the generation; waiters get EFENCED. */
 void mst_round_drop_all(struct mst_job *job);
 
-void mst_round_keep(struct mst_round *round);
 void mst_round_let_go(struct mst_core *core, struct mst_round *round);
 
 const struct mst_round_part *mst_round_part(const struct mst_round *round,

@@ -298,7 +298,7 @@ static struct mst_round_part *part_of(const struct mst_round *round, uint32_t in
 }
 
 muster_status mst_seating_order(struct mst_round *round, const struct mst_round_request *request,
-                                struct mst_excess *excess)
+                                struct mst_waiter *waiter)
 {
     const struct mst_job *job = round->job;
 
@@ -309,9 +309,9 @@ muster_status mst_seating_order(struct mst_round *round, const struct mst_round_
         return MUSTER_EMISMATCH;
     }
     if (job->max_size != 0 && request->order_count > job->max_size) {
-        *excess = (struct mst_excess){
-            .kind = MST_LIMIT_MAX_SIZE, .most = job->max_size, .asked = request->order_count};
-        return MUSTER_ELIMIT;
+        return mst_waiter_exceed(waiter, (struct mst_excess){.kind = MST_LIMIT_MAX_SIZE,
+                                                             .most = job->max_size,
+                                                             .asked = request->order_count});
     }
     if (mst_seating_fit(job, request->order_count) != request->order_count) {
         return MUSTER_EINVAL;

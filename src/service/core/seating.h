@@ -50,10 +50,10 @@ void mst_seating_joins(struct mst_member *member);
 /* The completed-run count to send to a spare that has acknowledged `heard` runs. */
 uint64_t mst_seating_heard(const struct mst_job *job, uint64_t heard);
 
-/* Stores the order that a participant of a seal brings. OK, or the reason of the refusal, and
- * nothing was changed; EMISMATCH: there is one already. ELIMIT: `excess` names the limit. */
+/* Stores the order that a participant of a seal brings. OK, or what the request is refused with,
+ * and nothing was changed; EMISMATCH: there is one already. */
 muster_status mst_seating_order(struct mst_round *round, const struct mst_round_request *request,
-                                struct mst_excess *excess);
+                                struct mst_waiter *waiter);
 
 /* Whether each place of the order is taken, and by one. */
 bool mst_seating_order_whole(const struct mst_round *round);

@@ -232,45 +232,45 @@ static bool is_piled_up(const struct mst_link *link)
     return count >= MST_LINK_WAITERS_MAX;
 }
 
-bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request)
+/* A write, of which the window is to keep the outcome. */
+static muster_status admit_write(struct mst_session *session, struct mst_waiter *waiter,
+                                 const struct mst_request *request)
 {
-    muster_status status = mst_session_take(session, request);
-
-    if (status == MUSTER_ELIMIT) {
-        mst_waiter_exceed(waiter, (struct mst_excess){.kind = MST_LIMIT_UNANSWERED,
-                                                      .most = MST_WINDOW,
-                                                      .asked = request->id - session->oldest + 1});
-        return false;
-    }
-    if (status != MUSTER_OK) {
-        mst_waiter_answer(waiter, status);
-        return false;
-    }
-    if (may_pile_up(request->command) && is_piled_up(session->link)) {
-        mst_waiter_exceed(waiter, (struct mst_excess){.kind = MST_LIMIT_WAITING,
-                                                      .most = MST_LINK_WAITERS_MAX,
-                                                      .asked = MST_LINK_WAITERS_MAX + 1});
-        return false;
-    }
-    if (!mst_command_writes(request->command)) {
-        return true;
-    }
     if (!make_room(session, request->id)) {
-        mst_waiter_answer(waiter, MUSTER_ENOMEM);
-        return false;
+        return MUSTER_ENOMEM;
     }
     if (replay(session, waiter)) {
-        return false;
+        return MUSTER_MORE;
     }
     if (session->core->held) {
         if (request->command == MST_WRITE) {
             mst_counts_write(&session->core->counts, request, MUSTER_ENOSPACE);
         }
-        mst_waiter_answer(waiter, MUSTER_ENOSPACE);
-        return false;
+        return MUSTER_ENOSPACE;
     }
-    return true;
+    return MUSTER_OK;
+}
+
+muster_status mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request)
+{
+    muster_status status = mst_session_take(session, request);
+
+    if (status == MUSTER_ELIMIT) {
+        return mst_waiter_exceed(waiter,
+                                 (struct mst_excess){.kind = MST_LIMIT_UNANSWERED,
+                                                     .most = MST_WINDOW,
+                                                     .asked = request->id - session->oldest + 1});
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (may_pile_up(request->command) && is_piled_up(session->link)) {
+        return mst_waiter_exceed(waiter, (struct mst_excess){.kind = MST_LIMIT_WAITING,
+                                                             .most = MST_LINK_WAITERS_MAX,
+                                                             .asked = MST_LINK_WAITERS_MAX + 1});
+    }
+    return mst_command_writes(request->command) ? admit_write(session, waiter, request) : MUSTER_OK;
 }
 
 bool mst_session_restore_outcome(struct mst_session *session, const struct mst_outcome *outcome)
@@ -322,20 +322,22 @@ void mst_session_heard(struct mst_session *session)
     }
 }
 
-void mst_session_renew(struct mst_session *session, struct mst_waiter *waiter)
+muster_status mst_session_renew(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request)
 {
     struct mst_core *core = session->core;
 
+    (void)waiter;
+    (void)request;
     if (mst_node_going(session)) { /* it may ask again: the agent may come back */
-        mst_waiter_answer(waiter, MUSTER_ETIMEDOUT);
-        return;
+        return MUSTER_ETIMEDOUT;
     }
     if (session->renewed_ns != 0) {
-        mst_counts_renewal(&core->counts, core->now_ns - session->renewed_ns);
+        mst_histogram_add(&core->counts.renewals, core->now_ns - session->renewed_ns, 1);
     }
     session->renewed_ns = core->now_ns;
     mst_session_heard(session);
-    mst_waiter_answer(waiter, MUSTER_OK);
+    return MUSTER_OK;
 }
 
 void mst_session_expire(struct mst_session *session)
@@ -374,54 +376,60 @@ void mst_session_attach(struct mst_session *session, struct mst_link *link)
 
 /* ---- what it asks about itself ---- */
 
-static void tell_standing(const struct mst_session *session, struct mst_waiter *waiter,
-                          uint64_t heard)
+/* The answer to a JOIN that does not wait. */
+static muster_status tell_standing(const struct mst_session *session, struct mst_waiter *waiter,
+                                   uint64_t heard)
 {
     if (mst_member_seated(session->member)) {
         mst_generation_tell_join(waiter, session->member);
-        return;
+        return MUSTER_MORE;
     }
     mst_waiter_set_view(waiter, mst_generation_view(session->job, session->member));
     waiter->number = (int64_t)mst_seating_heard(session->job, heard);
-    mst_waiter_answer(waiter, MUSTER_OK);
+    return MUSTER_OK;
 }
 
-void mst_session_join(struct mst_session *session, struct mst_waiter *waiter,
-                      const struct mst_request *request)
+muster_status mst_session_join(struct mst_session *session, struct mst_waiter *waiter,
+                               const struct mst_request *request)
 {
     struct mst_member *member = session->member;
     bool spare = request->join.spare;
 
     if (!member || session->join) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+        return MUSTER_EINVAL;
     }
     if (!session->claiming &&
         (session->role != MST_ROLE_RANK || mst_member_seated(member) || (spare && member->spare))) {
-        tell_standing(session, waiter, request->join.heard);
-        return;
+        return tell_standing(session, waiter, request->join.heard);
     }
     if (session->core->held) {
-        mst_waiter_answer(waiter, MUSTER_ENOSPACE);
-        return;
+        return MUSTER_ENOSPACE;
     }
     if (!session->claiming && !mst_generation_can_begin(session->job)) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+        return MUSTER_EINVAL;
     }
-    waiter->stage = MST_WAITING;
-    waiter->join.session = session;
-    waiter->join.spare = spare;
-    waiter->join.heard = request->join.heard;
-    waiter->member = member;
-    session->join = waiter;
+    mst_session_wait_to_join(session, waiter, spare, request->join.heard);
     if (!session->claiming) {
         mst_seating_joins(member);
     }
+    return MUSTER_MORE;
 }
 
-void mst_session_leave(struct mst_session *session, struct mst_waiter *waiter)
+void mst_session_wait_to_join(struct mst_session *session, struct mst_waiter *waiter, bool spare,
+                              uint64_t heard)
 {
+    waiter->stage = MST_WAITING;
+    waiter->join.session = session;
+    waiter->join.spare = spare;
+    waiter->join.heard = heard;
+    waiter->member = session->member;
+    session->join = waiter;
+}
+
+muster_status mst_session_leave(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request)
+{
+    (void)request;
     mst_waiter_answer(waiter, MUSTER_OK);
     if (!session->member) {
         mst_session_end(session, MST_LINK_OVER);
@@ -430,11 +438,13 @@ void mst_session_leave(struct mst_session *session, struct mst_waiter *waiter)
     } else {
         mst_member_leave(session->member);
     }
+    return MUSTER_MORE;
 }
 
-void mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter, uint64_t id)
+muster_status mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter,
+                                 const struct mst_request *request)
 {
-    struct mst_waiter *wanted = mst_waiter_find(session->link, id);
+    struct mst_waiter *wanted = mst_waiter_find(session->link, request->cancel.id);
 
     waiter->number = wanted != NULL;
     if (wanted) {
@@ -445,5 +455,5 @@ void mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter, 
         }
         mst_waiter_answer(wanted, MUSTER_ECANCELLED);
     }
-    mst_waiter_answer(waiter, MUSTER_OK);
+    return MUSTER_OK;
 }

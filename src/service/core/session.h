@@ -56,15 +56,15 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
                                     const struct mst_open *open);
 void mst_session_attach(struct mst_session *session, struct mst_link *link);
 
-/* The effect of every request on its session, room or not: it renews the contact, its window moves,
- * and a wait under the same id ends. OK, or why the request goes no further: EINVAL, EFENCED,
- * ELIMIT. Depends only on state that a snapshot keeps. */
+/* The effect of every request on its session, whether there is room for the request or not: it
+ * renews the contact, moves the window, and ends a wait under the same id. OK, or the status that
+ * refuses the request: EINVAL, EFENCED, ELIMIT. Depends only on state that a snapshot keeps. */
 muster_status mst_session_take(struct mst_session *session, const struct mst_request *request);
 
-/* That and the rest of the window: true if the request is to be processed; else it was answered
- * here. */
-bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request);
+/* That and the rest of the window. OK: the request is to be processed; else what a handler would
+ * return: a repeat is answered here. */
+muster_status mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request);
 
 /* After a WRITE-flagged request was answered: keep its outcome. */
 void mst_session_record(struct mst_session *session, const struct mst_waiter *waiter);
@@ -72,12 +72,19 @@ void mst_session_record(struct mst_session *session, const struct mst_waiter *wa
 /* One that was kept; `oldest` is set. False: not within the window, or no memory. */
 bool mst_session_restore_outcome(struct mst_session *session, const struct mst_outcome *outcome);
 
-void mst_session_renew(struct mst_session *session, struct mst_waiter *waiter);
-/* `spare`: answer also when it is passed over. */
-void mst_session_join(struct mst_session *session, struct mst_waiter *waiter,
-                      const struct mst_request *request);
-void mst_session_leave(struct mst_session *session, struct mst_waiter *waiter);
-void mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter, uint64_t id);
+/* Handlers: see core.c. */
+muster_status mst_session_join(struct mst_session *session, struct mst_waiter *waiter,
+                               const struct mst_request *request);
+muster_status mst_session_renew(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request);
+muster_status mst_session_leave(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request);
+muster_status mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter,
+                                 const struct mst_request *request);
+
+/* The JOIN waits from now on. */
+void mst_session_wait_to_join(struct mst_session *session, struct mst_waiter *waiter, bool spare,
+                              uint64_t heard);
 
 /* A renewal: the lease starts again, and a claim of its place is refused. */
 void mst_session_heard(struct mst_session *session);

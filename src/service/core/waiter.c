@@ -8,40 +8,83 @@
 #include "service/core/round.h"
 #include "service/core/watch.h"
 
-/* A write, a renewal or a round needs no part of the union, and thousands may wait. */
-static size_t size_for(enum mst_command command)
+/* ---- what the commands that have a part of the union do with it ---- */
+
+static void stop_round(struct mst_waiter *waiter)
 {
-    switch (command) {
-    case MST_OPEN:
-    case MST_RENEW:
-    case MST_LEAVE:
-    case MST_CANCEL:
-    case MST_WRITE:
-    case MST_ROUND:
-    case MST_FAULT:
-    case MST_LOST:
-    case MST_CUT:
-        return offsetof(struct mst_waiter, keys);
-    case MST_JOIN:
-    case MST_GET:
-    case MST_WAIT:
-    case MST_WATCH:
-    case MST_LIST:
-    case MST_ROUND_MEMBERS:
-    case MST_MEMBERS:
-    case MST_ROUNDS:
-    case MST_JOBS:
-    case MST_HOSTS:
-    case MST_FAULTS:
-        break;
+    mst_list_remove(&waiter->in_round);
+}
+
+static void stop_join(struct mst_waiter *waiter)
+{
+    struct mst_session *session = waiter->join.session;
+
+    if (!session) {
+        return;
     }
-    return sizeof(struct mst_waiter);
+    MST_ASSERT(session->join == waiter);
+    session->join = NULL;
+    waiter->join.session = NULL;
+    if (session->member && !session->claiming) {
+        mst_member_unready(session->member);
+    }
+}
+
+static void release_value(struct mst_waiter *waiter)
+{
+    mst_pin_drop_value(waiter->core, waiter->keys.value);
+}
+
+static void release_prefix(struct mst_waiter *waiter)
+{
+    mst_watch_release_prefix(waiter->core, waiter->watch.prefix);
+}
+
+static void release_names(struct mst_waiter *waiter)
+{
+    mst_blob_drop(&waiter->core->mem, waiter->page.prefix);
+    mst_blob_drop(&waiter->core->mem, waiter->page.after_name);
+}
+
+static void release_join(struct mst_waiter *waiter)
+{
+    mst_blob_drop(&waiter->core->mem, waiter->join.value);
+}
+
+enum part { NO_PART, A_PART };
+
+static const struct row {
+    enum part part; /* without: a write, a renewal or a round is smaller, and thousands may wait */
+    void (*stop)(struct mst_waiter *waiter);    /* out of what it waits in */
+    void (*release)(struct mst_waiter *waiter); /* what the part holds */
+} rows[] = {
+    [MST_JOIN] = {A_PART, stop_join, release_join},
+    [MST_GET] = {A_PART, mst_key_stop, release_value},
+    [MST_WAIT] = {A_PART, mst_key_stop, release_value},
+    [MST_WATCH] = {A_PART, mst_watch_stop, release_prefix},
+    [MST_ROUND] = {NO_PART, stop_round, NULL},
+    [MST_LIST] = {A_PART, NULL, release_names},
+    [MST_ROUND_MEMBERS] = {A_PART, NULL, NULL},
+    [MST_MEMBERS] = {A_PART, NULL, NULL},
+    [MST_ROUNDS] = {A_PART, NULL, NULL},
+    [MST_JOBS] = {A_PART, NULL, NULL},
+    [MST_HOSTS] = {A_PART, NULL, NULL},
+    [MST_FAULTS] = {A_PART, NULL, NULL},
+};
+
+static const struct row *row_of(enum mst_command command)
+{
+    static const struct row none = {NO_PART, NULL, NULL};
+
+    return command < sizeof(rows) / sizeof(rows[0]) ? &rows[command] : &none;
 }
 
 struct mst_waiter *mst_waiter_new(struct mst_core *core, struct mst_link *link,
                                   const struct mst_request *request)
 {
-    struct mst_waiter *waiter = mst_mem_zalloc(&core->mem, size_for(request->command));
+    struct mst_waiter *waiter = mst_mem_zalloc(&core->mem, row_of(request->command)->part == A_PART
+                                                               ? sizeof(struct mst_waiter)
+                                                               : offsetof(struct mst_waiter, keys));
 
     if (!waiter) {
         return NULL;
@@ -87,83 +130,25 @@ void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view)
     waiter->view = view;
 }
 
-static void stop_join(struct mst_waiter *waiter)
-{
-    struct mst_session *session = waiter->join.session;
-
-    if (!session) {
-        return;
-    }
-    MST_ASSERT(session->join == waiter);
-    session->join = NULL;
-    waiter->join.session = NULL;
-    if (session->member && !session->claiming) {
-        mst_member_unready(session->member);
-    }
-}
-
-/* Out of whatever it waits in. */
 static void stop(struct mst_waiter *waiter)
 {
-    if (waiter->stage != MST_WAITING) {
-        return;
-    }
-    switch (waiter->command) {
-    case MST_GET:
-    case MST_WAIT:
-        mst_key_stop(waiter);
-        break;
-    case MST_WATCH:
-        mst_watch_stop(waiter);
-        break;
-    case MST_ROUND:
-        mst_list_remove(&waiter->in_round);
-        break;
-    case MST_JOIN:
-        stop_join(waiter);
-        break;
-    case MST_OPEN:
-    case MST_RENEW:
-    case MST_LEAVE:
-    case MST_CANCEL:
-    case MST_WRITE:
-    case MST_LIST:
-    case MST_ROUND_MEMBERS:
-    case MST_MEMBERS:
-    case MST_ROUNDS:
-    case MST_JOBS:
-    case MST_HOSTS:
-    case MST_FAULTS:
-    case MST_FAULT:
-    case MST_LOST:
-    case MST_CUT:
-        break;
-    }
-}
+    const struct row *row = row_of(waiter->command);
 
-static void release_payload(struct mst_waiter *waiter)
-{
-    const struct mst_mem *mem = &waiter->core->mem;
-
-    if (waiter->command == MST_GET || waiter->command == MST_WAIT) {
-        mst_pin_drop_value(waiter->core, waiter->keys.value);
-    } else if (waiter->command == MST_WATCH) {
-        mst_watch_release_prefix(waiter->core, waiter->watch.prefix);
-    } else if (waiter->command == MST_LIST) {
-        mst_blob_drop(mem, waiter->page.prefix);
-        mst_blob_drop(mem, waiter->page.after_name);
-    } else if (waiter->command == MST_JOIN) {
-        mst_blob_drop(mem, waiter->join.value);
+    if (waiter->stage == MST_WAITING && row->stop) {
+        row->stop(waiter);
     }
 }
 
 void mst_waiter_free(struct mst_waiter *waiter)
 {
+    const struct row *row = row_of(waiter->command);
     struct mst_core *core = waiter->core;
     struct mst_job *job = waiter->job;
 
     stop(waiter);
-    release_payload(waiter);
+    if (row->release) {
+        row->release(waiter);
+    }
     if (waiter->round) {
         mst_pin_drop_round(core, waiter->round);
     }
@@ -186,24 +171,30 @@ void mst_waiter_answer(struct mst_waiter *waiter, muster_status status)
     mst_list_append(&waiter->core->effects, &waiter->todo.link);
 }
 
-void mst_waiter_refuse(struct mst_waiter *waiter, muster_status status, uint64_t limit)
+muster_status mst_waiter_refuse(struct mst_waiter *waiter, muster_status status, uint64_t limit)
 {
     waiter->detail = MST_DETAIL_LIMIT;
     waiter->limit = limit > INT64_MAX ? INT64_MAX : (int64_t)limit;
-    mst_waiter_answer(waiter, status);
+    return status;
 }
 
-void mst_waiter_exceed(struct mst_waiter *waiter, struct mst_excess excess)
+muster_status mst_waiter_exceed(struct mst_waiter *waiter, struct mst_excess excess)
 {
-    MST_ASSERT(excess.kind != MST_LIMIT_UNSAID);
     waiter->limit_kind = excess.kind;
     waiter->asked = excess.asked;
-    mst_waiter_refuse(waiter, MUSTER_ELIMIT, excess.most);
+    return mst_waiter_refuse(waiter, MUSTER_ELIMIT, excess.most);
 }
 
-void mst_waiter_exceed_limit(struct mst_waiter *waiter, enum mst_limit_kind kind, uint64_t asked)
+muster_status mst_waiter_exceed_limit(struct mst_waiter *waiter, enum mst_limit_kind kind,
+                                      uint64_t asked)
 {
-    mst_waiter_exceed(waiter, mst_excess_of(&waiter->core->config.limits, kind, asked));
+    return mst_waiter_exceed(waiter, mst_excess_of(&waiter->core->config.limits, kind, asked));
+}
+
+void mst_waiter_name_holder(struct mst_waiter *waiter, struct mst_member *member)
+{
+    waiter->detail = MST_DETAIL_HOLDER;
+    waiter->member = member;
 }
 
 struct mst_waiter *mst_waiter_find(const struct mst_link *link, uint64_t id)

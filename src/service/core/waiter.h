@@ -105,14 +105,18 @@ void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view);
 /* The decision: leaves its wait list, and enters the queue of effects. */
 void mst_waiter_answer(struct mst_waiter *waiter, muster_status status);
 
-/* ELIMIT: the only way to it, so that each says which limit. */
-void mst_waiter_exceed(struct mst_waiter *waiter, struct mst_excess excess);
+/* What a handler returns for a request beyond a limit: ELIMIT, with the limit in the detail. */
+muster_status mst_waiter_exceed(struct mst_waiter *waiter, struct mst_excess excess);
 
 /* The same with a limit of the service. */
-void mst_waiter_exceed_limit(struct mst_waiter *waiter, enum mst_limit_kind kind, uint64_t asked);
+muster_status mst_waiter_exceed_limit(struct mst_waiter *waiter, enum mst_limit_kind kind,
+                                      uint64_t asked);
 
 /* Another status whose detail is one number. */
-void mst_waiter_refuse(struct mst_waiter *waiter, muster_status status, uint64_t limit);
+muster_status mst_waiter_refuse(struct mst_waiter *waiter, muster_status status, uint64_t limit);
+
+/* The detail is the holder of this place. */
+void mst_waiter_name_holder(struct mst_waiter *waiter, struct mst_member *member);
 
 /* One of `link` that still waits under this id; NULL: none. */
 struct mst_waiter *mst_waiter_find(const struct mst_link *link, uint64_t id);

@@ -222,8 +222,8 @@ void mst_watch_stop(struct mst_waiter *waiter)
     }
 }
 
-void mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request)
+muster_status mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request)
 {
     struct mst_core *core = session->core;
     struct mst_keyspace *space = mst_keyspace_of(session->job, request->watch.generation);
@@ -234,31 +234,26 @@ void mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
     waiter->watch.node = request->watch.node;
     waiter->member = session->claiming ? NULL : session->member;
     if (waiter->watch.kinds == 0 || (waiter->watch.kinds & ~(uint32_t)ALL_KINDS)) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
+        return MUSTER_EINVAL;
     }
     if (request->watch.prefix.size > core->config.limits.key_bytes_max) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, request->watch.prefix.size);
-        return;
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, request->watch.prefix.size);
     }
     if (waiter->watch.kinds & MST_WATCH_KEYS) {
         if (!space) {
-            mst_waiter_set_view(waiter, mst_generation_session_view(session));
-            mst_waiter_answer(waiter, MUSTER_EFENCED);
-            return;
+            return mst_generation_fence(session, waiter);
         }
         waiter->watch.prefix = obtain_prefix(core, space, request->watch.prefix);
         if (!waiter->watch.prefix) {
-            mst_waiter_answer(waiter, MUSTER_ENOMEM);
-            return;
+            return MUSTER_ENOMEM;
         }
     }
     mst_counts_watch(&core->counts, request);
     if (anything_to_tell(waiter)) {
-        mst_waiter_answer(waiter, MUSTER_OK);
-    } else {
-        start(waiter);
+        return MUSTER_OK;
     }
+    start(waiter);
+    return MUSTER_MORE;
 }
 
 /* ---- waking ---- */

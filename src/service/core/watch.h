@@ -41,8 +41,9 @@ uint32_t mst_watch_count(const struct mst_keyspace *space, struct mst_slice byte
 
 void mst_watch_prefixes_init(struct mst_tree *tree);
 void mst_watch_nodes_init(struct mst_tree *tree);
-void mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request);
+/* A handler: see core.c. */
+muster_status mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request);
 void mst_watch_stop(struct mst_waiter *waiter);
 void mst_watch_release_prefix(struct mst_core *core, struct mst_prefix *prefix);
 

@@ -13,8 +13,7 @@ struct batch {
     struct mst_staged *staged;
     uint32_t count;                /* prepared so far */
     int64_t more_keys, more_bytes; /* what the job's counts will be raised by */
-    struct mst_excess excess;      /* of an ELIMIT */
-    uint64_t seen;                 /* ECONFLICT, EEXISTS: the revision the key is at */
+    struct mst_waiter *waiter;     /* takes what a refusal says beside its status */
 };
 
 /* ---- numbers as text ---- */
@@ -84,9 +83,8 @@ static muster_status make_longer(struct batch *batch, struct mst_staged *staged,
     /* The value may be older than the limit. */
     if (first.size > core->config.limits.value_bytes_max ||
         more.size > core->config.limits.value_bytes_max - first.size) {
-        batch->excess =
-            mst_excess_of(&core->config.limits, MST_LIMIT_VALUE_BYTES, first.size + more.size);
-        return MUSTER_ELIMIT;
+        return mst_waiter_exceed_limit(batch->waiter, MST_LIMIT_VALUE_BYTES,
+                                       first.size + more.size);
     }
     value = mst_blob_join(&core->mem, first, more);
     if (!value) {
@@ -106,13 +104,13 @@ static muster_status make_value(struct batch *batch, struct mst_staged *staged,
     switch (op->kind) {
     case MST_INSERT:
         if (old) {
-            batch->seen = revision;
+            batch->waiter->revision = revision;
             return MUSTER_EEXISTS;
         }
         break;
     case MST_CAS:
         if (op->expected != (old ? revision : 0)) {
-            batch->seen = old ? revision : 0;
+            batch->waiter->revision = old ? revision : 0;
             return MUSTER_ECONFLICT;
         }
         break;
@@ -134,46 +132,40 @@ static void count_change(struct batch *batch, const struct mst_key *key, const s
                          const struct mst_blob *value)
 {
     int64_t keys = (value != NULL) - (old != NULL);
-    int64_t bytes = (int64_t)mst_blob_slice(value).size - (int64_t)mst_blob_slice(old).size;
-    int64_t name_bytes = keys * (int64_t)key->name_size;
 
     batch->more_keys += keys;
-    batch->more_bytes += bytes + name_bytes;
+    batch->more_bytes += keys * (int64_t)key->name_size + (int64_t)mst_blob_slice(value).size -
+                         (int64_t)mst_blob_slice(old).size;
 }
 
-/* A batch is judged by what it comes to, and one that frees is never refused for want of room. */
-static muster_status check_room(struct batch *batch)
+/* The sum of the batch counts. A batch that frees room is never refused for lack of it. */
+static muster_status check_room(const struct batch *batch)
 {
     const struct mst_limits *limits = &batch->job->core->config.limits;
-    int64_t keys = (int64_t)batch->job->key_count + batch->more_keys;
-    int64_t bytes = (int64_t)batch->job->key_bytes + batch->more_bytes;
+    uint64_t keys = batch->job->key_count + (uint64_t)batch->more_keys;
+    uint64_t bytes = batch->job->key_bytes + (uint64_t)batch->more_bytes;
 
-    if (batch->more_keys > 0 && (uint64_t)keys > limits->keys_max) {
-        batch->excess = mst_excess_of(limits, MST_LIMIT_KEYS, (uint64_t)keys);
-        return MUSTER_ELIMIT;
+    if (batch->more_keys > 0 && keys > limits->keys_max) {
+        return mst_waiter_exceed_limit(batch->waiter, MST_LIMIT_KEYS, keys);
     }
-    if (batch->more_bytes > 0 && (uint64_t)bytes > limits->job_bytes_max) {
-        batch->excess = mst_excess_of(limits, MST_LIMIT_JOB_BYTES, (uint64_t)bytes);
-        return MUSTER_ELIMIT;
+    if (batch->more_bytes > 0 && bytes > limits->job_bytes_max) {
+        return mst_waiter_exceed_limit(batch->waiter, MST_LIMIT_JOB_BYTES, bytes);
     }
     return MUSTER_OK;
 }
 
-static muster_status check_op(struct batch *batch, const struct mst_write *op)
+static muster_status check_op(const struct batch *batch, const struct mst_write *op)
 {
-    const struct mst_limits *limits = &batch->job->core->config.limits;
-    muster_status status = mst_key_name_status(batch->job->core, op->key);
+    muster_status status = mst_key_check_name(batch->waiter, op->key);
 
-    if (status == MUSTER_ELIMIT) {
-        batch->excess = mst_excess_of(limits, MST_LIMIT_KEY_BYTES, op->key.size);
+    if (status != MUSTER_OK) {
         return status;
     }
-    if (status != MUSTER_OK || op->kind < MST_INSERT || op->kind > MST_DELETE) {
+    if (op->kind < MST_INSERT || op->kind > MST_DELETE) {
         return MUSTER_EINVAL;
     }
-    if (op->value.size > limits->value_bytes_max) {
-        batch->excess = mst_excess_of(limits, MST_LIMIT_VALUE_BYTES, op->value.size);
-        return MUSTER_ELIMIT;
+    if (op->value.size > batch->job->core->config.limits.value_bytes_max) {
+        return mst_waiter_exceed_limit(batch->waiter, MST_LIMIT_VALUE_BYTES, op->value.size);
     }
     return MUSTER_OK;
 }
@@ -260,48 +252,47 @@ static void commit(struct batch *batch, struct mst_session *session)
     }
 }
 
-void mst_write_request(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request)
+static muster_status write_batch(struct batch *batch, struct mst_session *session, uint32_t count)
 {
-    struct mst_core *core = session->core;
+    struct mst_waiter *waiter = batch->waiter;
+    muster_status status = MUSTER_OK;
+
+    if (!batch->space) {
+        return mst_generation_fence(session, waiter);
+    }
+    if (count > session->core->config.limits.batch_max) {
+        return mst_waiter_exceed_limit(waiter, MST_LIMIT_BATCH, count);
+    }
+    if (count == 0) {
+        return MUSTER_EINVAL;
+    }
+    while (batch->count < count && status == MUSTER_OK) {
+        waiter->number = batch->count;
+        status = prepare(batch);
+    }
+    if (status == MUSTER_OK) {
+        status = check_room(batch);
+    }
+    if (status != MUSTER_OK) {
+        undo(batch);
+        return status;
+    }
+    commit(batch, session);
+    waiter->number = batch->staged[count - 1].number;
+    waiter->revision = batch->staged[count - 1].revision;
+    return MUSTER_OK;
+}
+
+muster_status mst_write_request(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request)
+{
     struct batch batch = {.job = session->job,
                           .space = mst_keyspace_of(session->job, request->write.generation),
                           .ops = request->write.ops,
-                          .staged = core->staged};
-    muster_status status = MUSTER_OK;
+                          .staged = session->core->staged,
+                          .waiter = waiter};
+    muster_status status = write_batch(&batch, session, request->write.count);
 
-    if (!batch.space) {
-        mst_waiter_set_view(waiter, mst_generation_session_view(session));
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-        return;
-    }
-    if (request->write.count > core->config.limits.batch_max) {
-        mst_waiter_exceed_limit(waiter, MST_LIMIT_BATCH, request->write.count);
-        return;
-    }
-    if (request->write.count == 0) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
-    }
-    for (uint32_t i = 0; i < request->write.count && status == MUSTER_OK; i++) {
-        waiter->number = i;
-        status = prepare(&batch);
-    }
-    if (status == MUSTER_OK) {
-        status = check_room(&batch);
-    }
-    if (status == MUSTER_OK) {
-        commit(&batch, session);
-        waiter->number = batch.staged[batch.count - 1].number;
-        waiter->revision = batch.staged[batch.count - 1].revision;
-        mst_waiter_answer(waiter, status);
-        return;
-    }
-    undo(&batch);
-    waiter->revision = batch.seen;
-    if (status == MUSTER_ELIMIT) {
-        mst_waiter_exceed(waiter, batch.excess);
-    } else {
-        mst_waiter_answer(waiter, status);
-    }
+    mst_counts_write(&session->core->counts, request, status);
+    return status;
 }
