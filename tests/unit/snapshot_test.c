@@ -199,10 +199,8 @@ struct tally {
 
 static void count_rounds(struct tally *tally, const struct mst_job *job)
 {
-    for (struct mst_list *node = job->round_list.next; node != &job->round_list;
-         node = node->next) {
-        const struct mst_round_name *name = mst_round_name_of_list(node);
-
+    MST_NAMED_EACH(const struct mst_round_name, name, &job->round_names)
+    {
         tally->open_rounds += name->open != NULL;
         tally->last_rounds += name->last != NULL;
         tally->gathered += name->last && name->last->item_count > 1;
@@ -212,9 +210,8 @@ static void count_rounds(struct tally *tally, const struct mst_job *job)
 
 static void count(struct tally *tally, const struct mst_core *core)
 {
-    for (struct mst_list *node = core->job_list.next; node != &core->job_list; node = node->next) {
-        const struct mst_job *job = mst_job_of_list(node);
-
+    MST_NAMED_EACH(const struct mst_job, job, &core->jobs)
+    {
         tally->joins += job->ready_count;
         tally->tombstones += job->keys.tombstone_count;
         tally->faults += job->faults.count;
@@ -226,15 +223,12 @@ static void count(struct tally *tally, const struct mst_core *core)
         tally->owned += !mst_list_empty(&session->owned);
         tally->claims += session->claiming;
     }
-    for (const struct mst_tree_node *node = mst_tree_first(&core->links); node;
-         node = mst_tree_next(node)) {
-        const struct mst_link *link = MST_OF(node, struct mst_link, node);
-
+    for (const struct mst_link *link = mst_link_first(core); link; link = mst_link_next(link)) {
         tally->ended_links += link->end != MST_LINK_NEVER;
         tally->lost_jobs += link->job && link->job->dropped;
     }
     tally->fences += core->fences.count;
-    tally->pasts += core->pasts.count;
+    tally->pasts += core->pasts.tree.count;
 }
 
 enum { LIVE, UNDRAINED, RELOADED, PLAYERS };
@@ -677,14 +671,12 @@ static void prod_job(struct prodder *prodder, struct mst_job *job)
         prod_all(prodder, KEPT_mst_member, member);
         prod_all(prodder, KEPT_mst_seat, &member->seat);
     }
-    MST_LIST_EACH(node, following, &job->host_list)
+    MST_NAMED_EACH(struct mst_host, host, &job->hosts)
     {
-        prod_all(prodder, KEPT_mst_host, mst_host_of_list(node));
+        prod_all(prodder, KEPT_mst_host, host);
     }
-    MST_LIST_EACH(node, following, &job->round_list)
+    MST_NAMED_EACH(struct mst_round_name, name, &job->round_names)
     {
-        struct mst_round_name *name = mst_round_name_of_list(node);
-
         prod_all(prodder, KEPT_mst_round_name, name);
         prod_round(prodder, name->open);
         prod_round(prodder, name->last);
@@ -698,13 +690,12 @@ static void prod_core(struct mst_core *core, const struct mst_mem *mem)
                               .digest = mst_core_kept_digest(core)};
 
     prod_all(&prodder, KEPT_mst_core, core);
-    MST_LIST_EACH(node, following, &core->job_list)
+    MST_NAMED_EACH(struct mst_job, job, &core->jobs)
     {
-        prod_job(&prodder, mst_job_of_list(node));
+        prod_job(&prodder, job);
     }
-    for (struct mst_tree_node *node = mst_tree_first(&core->links); node;
-         node = mst_tree_next(node)) {
-        prod_all(&prodder, KEPT_mst_link, MST_CONTAINER(node, struct mst_link, node));
+    for (struct mst_link *link = mst_link_first(core); link; link = mst_link_next(link)) {
+        prod_all(&prodder, KEPT_mst_link, link);
     }
     assert_false(shows(&prodder));
     mst_blob_drop(mem, prodder.blob);

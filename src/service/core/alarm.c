@@ -5,7 +5,7 @@
 
 static struct mst_alarm *alarm_of(struct mst_tree_node *node)
 {
-    return node ? MST_CONTAINER(node, struct mst_alarm, node) : NULL;
+    return MST_FOUND(node, struct mst_alarm, node);
 }
 
 static int order(const void *key, const struct mst_tree_node *node)

@@ -105,6 +105,14 @@ void mst_archive_break(struct mst_archive *archive, muster_status status)
     }
 }
 
+void *mst_archive_made(struct mst_archive *archive, void *memory)
+{
+    if (!memory) {
+        mst_archive_break(archive, MUSTER_ENOMEM);
+    }
+    return memory;
+}
+
 static void put(struct mst_archive *archive, const void *bytes, size_t size)
 {
     if (archive->sink && mst_archive_good(archive) &&
@@ -217,6 +225,20 @@ void mst_archive_u32(struct mst_archive *archive, uint32_t *field)
     }
 }
 
+void mst_archive_u64s(struct mst_archive *archive, uint64_t *const fields[])
+{
+    for (; *fields; fields++) {
+        mst_archive_u64(archive, *fields);
+    }
+}
+
+void mst_archive_u32s(struct mst_archive *archive, uint32_t *const fields[])
+{
+    for (; *fields; fields++) {
+        mst_archive_u32(archive, *fields);
+    }
+}
+
 void mst_archive_i32(struct mst_archive *archive, int32_t *field)
 {
     uint64_t value = number(archive, (uint32_t)*field, 4);
@@ -274,10 +296,7 @@ void mst_archive_blob(struct mst_archive *archive, struct mst_blob **field)
     }
     mst_archive_slice(archive, &bytes);
     if (archive->loading && mst_archive_good(archive)) {
-        *field = mst_blob_new(archive->mem, bytes);
-        if (!*field) {
-            mst_archive_break(archive, MUSTER_ENOMEM);
-        }
+        *field = mst_archive_made(archive, mst_blob_new(archive->mem, bytes));
     }
 }
 
@@ -285,4 +304,38 @@ int32_t mst_archive_choice(struct mst_archive *archive, int32_t value, int32_t l
 {
     mst_archive_i32(archive, &value);
     return mst_archive_expect(archive, value >= least && value <= most) ? value : least;
+}
+
+void mst_archive_list(struct mst_archive *archive, const struct mst_list *list, size_t each,
+                      mst_archive_keep *keep, void *ctx)
+{
+    struct mst_list *node = list->next;
+    uint32_t count = 0;
+
+    for (const struct mst_list *one = node; !archive->loading && one != list; one = one->next) {
+        count++;
+    }
+    mst_archive_count(archive, &count, each);
+    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
+        if (archive->loading) {
+            keep(archive, ctx, NULL);
+        } else {
+            keep(archive, ctx, node);
+            node = node->next;
+        }
+    }
+}
+
+struct mst_slice mst_archive_name(struct mst_archive *archive, const struct mst_names *names,
+                                  const struct mst_list *node)
+{
+    struct mst_slice name =
+        node ? MST_OF(node, struct mst_named, in_list)->name : (struct mst_slice){0};
+
+    mst_archive_slice(archive, &name);
+    if (archive->loading) {
+        (void)mst_archive_expect(archive, name.size > 0 && name.size < UINT32_MAX &&
+                                              !mst_named_find(names, name));
+    }
+    return name;
 }

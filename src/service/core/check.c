@@ -26,6 +26,11 @@ static uint64_t list_size(const struct mst_list *head)
     return size;
 }
 
+static void check_names(const struct mst_names *names)
+{
+    MST_ASSERT(list_size(&names->list) == names->tree.count);
+}
+
 /* ---- connections and sessions ---- */
 
 static void check_waiting(const struct mst_waiter *waiter)
@@ -33,43 +38,21 @@ static void check_waiting(const struct mst_waiter *waiter)
     MST_ASSERT(waiter->job && !waiter->job->dropped);
     MST_ASSERT(mst_command_waits(waiter->command));
     MST_ASSERT(!mst_list_linked(&waiter->todo.link));
-    switch (waiter->command) {
-    case MST_GET:
-    case MST_WAIT:
+    if (waiter->command == MST_GET || waiter->command == MST_WAIT) {
         MST_ASSERT(waiter->keys.pending > 0 && waiter->keys.pending <= waiter->keys.wait_count);
         MST_ASSERT(waiter->keys.wait_count <= waiter->keys.room);
-        break;
-    case MST_WATCH:
+    } else if (waiter->command == MST_WATCH) {
         MST_ASSERT(mst_list_linked(&waiter->watch.in_prefix) ==
                    ((waiter->watch.kinds & MST_WATCH_KEYS) != 0));
         MST_ASSERT((mst_list_linked(&waiter->watch.in_members) ||
-                    mst_tree_linked(&waiter->watch.in_node)) ==
+                    mst_index_linked(&waiter->watch.in_node)) ==
                    ((waiter->watch.kinds & MST_WATCH_MEMBERS) != 0));
-        break;
-    case MST_ROUND:
+    } else if (waiter->command == MST_ROUND) {
         MST_ASSERT(waiter->round && !waiter->round->done);
         MST_ASSERT(mst_list_linked(&waiter->in_round));
-        break;
-    case MST_JOIN:
+    } else {
+        MST_ASSERT(waiter->command == MST_JOIN);
         MST_ASSERT(waiter->join.session && waiter->join.session->join == waiter);
-        break;
-    case MST_OPEN:
-    case MST_RENEW:
-    case MST_LEAVE:
-    case MST_CANCEL:
-    case MST_WRITE:
-    case MST_LIST:
-    case MST_ROUND_MEMBERS:
-    case MST_MEMBERS:
-    case MST_ROUNDS:
-    case MST_JOBS:
-    case MST_HOSTS:
-    case MST_FAULTS:
-    case MST_FAULT:
-    case MST_LOST:
-    case MST_CUT:
-        MST_ASSERT(false && "a command that does not wait waits");
-        break;
     }
 }
 
@@ -106,14 +89,12 @@ static void check_link(const struct mst_core *core, const struct mst_link *link)
 /* Shares are rounded down, each by less than a byte. */
 static void check_pinned(const struct mst_core *core)
 {
-    const struct mst_tree_node *node = mst_tree_first(&core->links);
+    const struct mst_link *link = mst_link_first(core);
     uint64_t shares = core->current ? mst_pin_share(core->current) : 0;
     uint64_t holders = 1;
     uint64_t awaited = 0;
 
-    for (; node; node = mst_tree_next(node)) {
-        const struct mst_link *link = MST_OF(node, struct mst_link, node);
-
+    for (; link; link = mst_link_next(link)) {
         awaited += link->awaited;
         holders += link->waiter_count;
         for (struct mst_list *one = link->waiters.next; one != &link->waiters; one = one->next) {
@@ -133,7 +114,7 @@ static void check_session(const struct mst_core *core, const struct mst_session 
     MST_ASSERT(mst_alarm_is_set(&session->alarm));
     /* Later than its lease only if that has ended and its node decides. */
     MST_ASSERT(session->alarm.at_ns <= session->lease_ns || session->lease_ns <= core->now_ns);
-    MST_ASSERT(mst_tree_linked(&session->in_node) == (session->agent != MST_NODE_NONE));
+    MST_ASSERT(mst_index_linked(&session->in_node) == (session->agent != MST_NODE_NONE));
     MST_ASSERT(session->heard_ns <= core->now_ns);
     MST_ASSERT((member == NULL) == (session->role == MST_ROLE_OBSERVER));
     if (member) {
@@ -156,10 +137,9 @@ static void check_hosts(const struct mst_job *job)
     uint64_t members = 0;
     uint64_t sessions = 0;
 
-    MST_ASSERT(list_size(&job->host_list) == job->hosts.count);
-    for (struct mst_list *node = job->host_list.next; node != &job->host_list; node = node->next) {
-        const struct mst_host *host = MST_OF(node, struct mst_host, in_list);
-
+    check_names(&job->hosts);
+    MST_NAMED_EACH(const struct mst_host, host, &job->hosts)
+    {
         MST_ASSERT(host->job == job && host->serial <= job->host_serial);
         MST_ASSERT(host->sessions > 0 || host->node_losses > 0 || host->rank_losses > 0);
         members += host->members;
@@ -184,12 +164,12 @@ static void check_member(const struct mst_job *job, const struct mst_member *mem
     MST_ASSERT(member->job == job);
     MST_ASSERT((member->end != 0) == (member->session == NULL));
     MST_ASSERT(member->incarnation > 0 && member->revision <= job->revision);
-    MST_ASSERT(member->owes_touch || mst_tree_linked(&member->node_change_node) ==
+    MST_ASSERT(member->owes_touch || mst_index_linked(&member->node_change_node) ==
                                          (mst_member_node(member) != MST_NODE_NONE));
     MST_ASSERT(!member->claimant || (member->session && member->claimant->claiming));
     MST_ASSERT(!member->session || !member->session->claiming);
     MST_ASSERT(seat->incarnation <= member->incarnation);
-    MST_ASSERT((seat->fault_revision != 0) == mst_tree_linked(&seat->fault_node));
+    MST_ASSERT((seat->fault_revision != 0) == mst_index_linked(&seat->fault_node));
     if (seat->incarnation != 0) {
         MST_ASSERT(member->role == MST_ROLE_RANK && seat->rank < job->rank_count);
         MST_ASSERT(job->ranks[seat->rank] == member);
@@ -434,11 +414,9 @@ static void check_rounds(const struct mst_job *job)
 {
     bool sealing = false;
 
-    MST_ASSERT(list_size(&job->round_list) == job->round_names.count);
-    for (struct mst_list *node = job->round_list.next; node != &job->round_list;
-         node = node->next) {
-        const struct mst_round_name *name = MST_OF(node, struct mst_round_name, in_list);
-
+    check_names(&job->round_names);
+    MST_NAMED_EACH(const struct mst_round_name, name, &job->round_names)
+    {
         MST_ASSERT(name->open || name->last);
         if (name->open) {
             MST_ASSERT(name->open->number == name->number && name->open->name == name);
@@ -467,7 +445,7 @@ static void check_job(const struct mst_core *core, const struct mst_job *job)
     MST_ASSERT(count == job->session_count);
     /* It has a reason to live. */
     MST_ASSERT(count > 0 || job->keys.live > 0);
-    MST_ASSERT(job->past && !mst_list_linked(&job->past->in_list));
+    MST_ASSERT(job->past && !mst_named_added(&job->past->named));
     check_hosts(job);
     check_generation(job);
     check_keys(job);
@@ -477,13 +455,11 @@ static void check_job(const struct mst_core *core, const struct mst_job *job)
 void mst_core_check(const struct mst_core *core)
 {
     const struct mst_session *session = mst_session_first(core);
-    const struct mst_tree_node *node = mst_tree_first(&core->links);
+    const struct mst_link *link = mst_link_first(core);
     uint64_t sessions = 0;
 
     MST_ASSERT(mst_list_empty(&core->dirty));
-    for (; node; node = mst_tree_next(node)) {
-        const struct mst_link *link = MST_OF(node, struct mst_link, node);
-
+    for (; link; link = mst_link_next(link)) {
         check_link(core, link);
         MST_ASSERT(mst_link_find(core, link->conn) == link);
     }
@@ -495,10 +471,11 @@ void mst_core_check(const struct mst_core *core)
     }
     MST_ASSERT(sessions == core->sessions.count);
     MST_ASSERT((sessions == 0) == (core->pulse_ns == NEVER));
-    MST_ASSERT(list_size(&core->job_list) == core->jobs.count);
-    MST_ASSERT(list_size(&core->past_list) == core->pasts.count);
-    MST_ASSERT(core->pasts.count <= core->config.limits.jobs_max);
-    for (struct mst_list *job = core->job_list.next; job != &core->job_list; job = job->next) {
-        check_job(core, mst_job_of_list(job));
+    check_names(&core->jobs);
+    check_names(&core->pasts);
+    MST_ASSERT(core->pasts.tree.count <= core->config.limits.jobs_max);
+    MST_NAMED_EACH(const struct mst_job, job, &core->jobs)
+    {
+        check_job(core, job);
     }
 }

@@ -33,7 +33,7 @@ static muster_status resume(struct mst_session *session, struct mst_link *link,
 {
     struct mst_link *old = session->link;
 
-    if (!mst_slice_equal(open->job, mst_job_name(session->job))) {
+    if (!mst_slice_equal(open->job, session->job->named.name)) {
         return MUSTER_EINVAL;
     }
     if (mst_node_going(session)) {
@@ -87,8 +87,9 @@ static muster_status obtain_job(struct mst_core *core, struct mst_waiter *waiter
 {
     *out = mst_job_find(core, name);
     if (!*out) {
-        if (core->jobs.count >= core->config.limits.jobs_max) {
-            return mst_waiter_exceed_limit(waiter, MST_LIMIT_JOBS, core->jobs.count + UINT64_C(1));
+        if (core->jobs.tree.count >= core->config.limits.jobs_max) {
+            return mst_waiter_exceed_limit(waiter, MST_LIMIT_JOBS,
+                                           core->jobs.tree.count + UINT64_C(1));
         }
         *out = mst_job_make(core, name);
     }

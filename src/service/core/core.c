@@ -56,14 +56,12 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
     core->pulse_ns = NEVER;
     mst_counts_init(&core->counts);
     mst_alarm_init(&core->alarms);
-    mst_link_tree_init(&core->links);
+    mst_index_init(&core->links);
     mst_table_init(&core->link_table, &core->mem);
-    mst_session_tree_init(&core->sessions);
-    mst_member_fences_init(&core->fences);
-    mst_job_tree_init(&core->jobs);
-    mst_list_init(&core->job_list);
-    mst_past_tree_init(&core->pasts);
-    mst_list_init(&core->past_list);
+    mst_index_init(&core->sessions);
+    mst_index_init(&core->fences);
+    mst_names_init(&core->jobs);
+    mst_names_init(&core->pasts);
     mst_list_init(&core->dirty);
     mst_list_init(&core->effects);
     *out = core;
@@ -72,6 +70,8 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
 
 void mst_core_free(struct mst_core *core)
 {
+    struct mst_session *session;
+    struct mst_link *link;
     struct mst_mem mem;
 
     if (!core) {
@@ -82,12 +82,10 @@ void mst_core_free(struct mst_core *core)
     if (core->current) {
         mst_waiter_free(core->current);
     }
-    while (core->links.root) {
-        mst_link_free(core, MST_CONTAINER(core->links.root, struct mst_link, node));
+    while ((link = mst_link_first(core))) {
+        mst_link_free(core, link);
     }
-    while (core->sessions.root) {
-        struct mst_session *session = MST_CONTAINER(core->sessions.root, struct mst_session, node);
-
+    while ((session = mst_session_first(core))) {
         if (session->member) {
             if (session->claiming) {
                 session->member->claimant = NULL;
@@ -99,8 +97,8 @@ void mst_core_free(struct mst_core *core)
         }
         mst_session_end(session, MST_LINK_OVER);
     }
-    while (!mst_list_empty(&core->job_list)) {
-        mst_job_destroy(mst_job_of_list(core->job_list.next));
+    while (core->jobs.tree.count > 0) {
+        mst_job_destroy(mst_named_first(&core->jobs));
     }
     mst_past_free_all(core);
     mem = core->mem;
@@ -343,11 +341,7 @@ void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst
 
 void mst_core_forgive(struct mst_core *core, uint64_t late_ns)
 {
-    struct mst_session *session = mst_session_first(core);
-
-    for (; session; session = mst_session_next(session)) {
-        mst_session_extend(session);
-    }
+    mst_session_extend_all(core);
     mst_alarm_shift(&core->alarms, core->now_ns, late_ns);
 }
 

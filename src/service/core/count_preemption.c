@@ -132,7 +132,7 @@ static bool beat_failed(const struct mst_round *round)
 
 void mst_counts_round(const struct mst_round *round, uint64_t ns)
 {
-    struct mst_slice name = mst_round_name_slice(round->name);
+    struct mst_slice name = round->name->named.name;
     struct mst_counts *counts = &round->job->core->counts;
     enum mst_result result = mst_result_of(round->status);
 

@@ -70,44 +70,21 @@ const char *mst_result_word(enum mst_result result)
 
 const char *mst_key_op_word(enum mst_key_op op)
 {
-    switch (op) {
-    case MST_KEY_INSERT:
-        return "insert";
-    case MST_KEY_PUT:
-        return "put";
-    case MST_KEY_CAS:
-        return "cas";
-    case MST_KEY_ADD:
-        return "add";
-    case MST_KEY_APPEND:
-        return "append";
-    case MST_KEY_DELETE:
-        return "delete";
-    case MST_KEY_GET:
-        return "get";
-    case MST_KEY_LIST:
-        return "list";
-    case MST_KEY_WAIT:
-        return "wait";
-    case MST_KEY_OPS:
-        break;
-    }
-    return "?";
+    static const char *const words[MST_KEY_OPS] = {
+        [MST_KEY_INSERT] = "insert", [MST_KEY_PUT] = "put",       [MST_KEY_CAS] = "cas",
+        [MST_KEY_ADD] = "add",       [MST_KEY_APPEND] = "append", [MST_KEY_DELETE] = "delete",
+        [MST_KEY_GET] = "get",       [MST_KEY_LIST] = "list",     [MST_KEY_WAIT] = "wait"};
+
+    return op < MST_KEY_OPS ? words[op] : "?";
 }
 
 const char *mst_phase_word(enum mst_phase phase)
 {
-    switch (phase) {
-    case MST_PHASE_INTERRUPT:
-        return "interrupt";
-    case MST_PHASE_GATHER:
-        return "gather";
-    case MST_PHASE_TOTAL:
-        return "total";
-    case MST_PHASES:
-        break;
-    }
-    return "?";
+    static const char *const words[MST_PHASES] = {[MST_PHASE_INTERRUPT] = "interrupt",
+                                                  [MST_PHASE_GATHER] = "gather",
+                                                  [MST_PHASE_TOTAL] = "total"};
+
+    return phase < MST_PHASES ? words[phase] : "?";
 }
 
 const char *mst_restart_kind(enum mst_cause first)
@@ -193,8 +170,8 @@ const struct mst_counts *mst_core_counts(const struct mst_core *core)
 void mst_core_forget_counts(struct mst_core *core)
 {
     mst_counts_init(&core->counts);
-    MST_LIST_EACH(node, following, &core->job_list)
+    MST_NAMED_EACH(struct mst_job, job, &core->jobs)
     {
-        mst_job_of_list(node)->counts = (struct mst_job_counts){0};
+        job->counts = (struct mst_job_counts){0};
     }
 }

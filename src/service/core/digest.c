@@ -45,9 +45,8 @@ uint64_t mst_core_digest(const struct mst_core *core)
 {
     uint64_t digest = mst_digest_number(mst_core_kept_digest(core), core->now_ns);
 
-    for (const struct mst_tree_node *link = mst_tree_first(&core->links); link;
-         link = mst_tree_next(link)) {
-        const struct mst_list *waiters = &MST_OF(link, struct mst_link, node)->waiters;
+    for (const struct mst_link *link = mst_link_first(core); link; link = mst_link_next(link)) {
+        const struct mst_list *waiters = &link->waiters;
 
         for (const struct mst_list *node = waiters->next; node != waiters; node = node->next) {
             digest = add_waiter(digest, MST_OF(node, struct mst_waiter, in_link));

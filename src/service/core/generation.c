@@ -76,7 +76,7 @@ void mst_generation_clear_seat(struct mst_member *member)
     struct mst_job *job = member->job;
     struct mst_seat *seat = &member->seat;
 
-    mst_tree_remove(&job->faults, &seat->fault_node);
+    mst_index_remove(&job->faults, &seat->fault_node);
     mst_blob_drop(&job->core->mem, seat->fault_text);
     mst_blob_drop(&job->core->mem, seat->host);
     *seat = (struct mst_seat){.rank = MST_RANK_NONE};

@@ -1,62 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/core/host.h"
 
-#include <string.h>
-
 #include "service/core/job.h"
-
-static int order(const void *key, const struct mst_tree_node *node)
-{
-    const struct mst_slice *name = key;
-
-    return mst_slice_compare(*name, mst_host_name(MST_OF(node, struct mst_host, node)));
-}
-
-void mst_host_tree_init(struct mst_tree *tree)
-{
-    mst_tree_init(tree, order);
-}
-
-struct mst_slice mst_host_name(const struct mst_host *host)
-{
-    return mst_slice_of(host->name, host->name_size);
-}
-
-struct mst_host *mst_host_of_list(struct mst_list *node)
-{
-    return MST_CONTAINER(node, struct mst_host, in_list);
-}
-
-struct mst_host *mst_host_find(const struct mst_job *job, struct mst_slice name)
-{
-    struct mst_tree_node *node = mst_tree_find(&job->hosts, &name);
-
-    return node ? MST_CONTAINER(node, struct mst_host, node) : NULL;
-}
 
 struct mst_host *mst_host_restore(struct mst_job *job, struct mst_slice name)
 {
-    struct mst_host *host = mst_host_find(job, name)
+    struct mst_host *host = mst_named_find(&job->hosts, name)
                                 ? NULL
-                                : mst_mem_zalloc(&job->core->mem, sizeof(*host) + name.size);
+                                : mst_named_new(&job->core->mem, sizeof(*host), name);
 
     if (host) {
         host->job = job;
-        host->name_size = (uint32_t)name.size;
-        memcpy(host->name, name.data, name.size);
-        (void)mst_tree_insert(&job->hosts, &name, &host->node);
-        mst_list_append(&job->host_list, &host->in_list);
+        mst_named_add(&job->hosts, &host->named);
     }
     return host;
 }
 
 muster_status mst_host_reach(struct mst_job *job, struct mst_slice name, struct mst_host **out)
 {
-    struct mst_host *host = mst_host_find(job, name);
+    struct mst_host *host = mst_named_find(&job->hosts, name);
 
     *out = NULL;
     if (!host) {
-        if (name.size == 0 || job->hosts.count >= job->core->config.limits.members_max) {
+        if (name.size == 0 || job->hosts.tree.count >= job->core->config.limits.members_max) {
             return MUSTER_OK;
         }
         host = mst_host_restore(job, name);
@@ -72,8 +38,7 @@ muster_status mst_host_reach(struct mst_job *job, struct mst_slice name, struct 
 
 static void forget(struct mst_host *host)
 {
-    mst_tree_remove(&host->job->hosts, &host->node);
-    mst_list_remove(&host->in_list);
+    mst_named_remove(&host->job->hosts, &host->named);
     mst_mem_release(&host->job->core->mem, host);
 }
 
@@ -123,7 +88,7 @@ void mst_host_count_rank(struct mst_host *host)
 
 void mst_host_free_all(struct mst_job *job)
 {
-    while (!mst_list_empty(&job->host_list)) {
-        forget(mst_host_of_list(job->host_list.next));
+    while (job->hosts.tree.count > 0) {
+        forget(mst_named_first(&job->hosts));
     }
 }

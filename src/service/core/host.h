@@ -9,27 +9,18 @@
 #include "service/core/state.h"
 
 struct mst_host {
-    struct mst_tree_node node; /* in job->hosts, by name */
-    struct mst_list in_list;   /* in job->host_list, in the order they came */
+    struct mst_named named; /* in job->hosts */
     struct mst_job *job;
     uint64_t serial;
     uint32_t sessions;                 /* with a place, or waiting for one */
     uint32_t members;                  /* of them, holding one */
     uint32_t node_losses, rank_losses; /* whole nodes; ranks that were not lost with their node */
-    uint32_t name_size;
-    char name[];
 };
-
-void mst_host_tree_init(struct mst_tree *tree);
-struct mst_slice mst_host_name(const struct mst_host *host);
-struct mst_host *mst_host_of_list(struct mst_list *node);
 
 /* The host of a new session, counted; NULL in `out`: it has no name, or there are too many. ENOMEM.
  */
 muster_status mst_host_reach(struct mst_job *job, struct mst_slice name, struct mst_host **out);
 void mst_host_let_go(struct mst_host *host);
-
-struct mst_host *mst_host_find(const struct mst_job *job, struct mst_slice name);
 
 /* One of a snapshot, before the sessions of the job. NULL: no memory, or the name is there already.
  */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/core/job.h"
 
-#include <string.h>
-
 #include "service/core/generation.h"
 #include "service/core/host.h"
 #include "service/core/narrate.h"
@@ -11,38 +9,14 @@
 #include "service/core/seating.h"
 #include "service/core/watch.h"
 
-static int order(const void *key, const struct mst_tree_node *node)
-{
-    const struct mst_slice *name = key;
-
-    return mst_slice_compare(*name, mst_job_name(MST_OF(node, struct mst_job, node)));
-}
-
-void mst_job_tree_init(struct mst_tree *tree)
-{
-    mst_tree_init(tree, order);
-}
-
-struct mst_slice mst_job_name(const struct mst_job *job)
-{
-    return mst_slice_of(job->name, job->name_size);
-}
-
 struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name)
 {
-    struct mst_tree_node *node = mst_tree_find(&core->jobs, &name);
-
-    return node ? MST_CONTAINER(node, struct mst_job, node) : NULL;
-}
-
-struct mst_job *mst_job_of_list(struct mst_list *node)
-{
-    return MST_CONTAINER(node, struct mst_job, in_list);
+    return mst_named_find(&core->jobs, name);
 }
 
 struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name)
 {
-    struct mst_job *job = mst_mem_zalloc(&core->mem, sizeof(*job) + name.size);
+    struct mst_job *job = mst_named_new(&core->mem, sizeof(*job), name);
 
     if (!job) {
         return NULL;
@@ -56,41 +30,35 @@ struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name)
     job->floor = job->past->generation;
     job->join_alarm.kind = MST_ALARM_JOIN;
     mst_list_init(&job->ready);
-    mst_member_tree_init(&job->members);
-    mst_member_changes_init(&job->changes, &job->node_changes, &job->faults);
-    mst_node_tree_init(&job->nodes);
-    mst_host_tree_init(&job->hosts);
-    mst_list_init(&job->host_list);
+    mst_index_init(&job->members);
+    mst_index_init(&job->changes);
+    mst_index_init(&job->node_changes);
+    mst_index_init(&job->faults);
+    mst_index_init(&job->nodes);
+    mst_names_init(&job->hosts);
     mst_list_init(&job->sessions);
     mst_keyspace_init(&job->keys, core);
     mst_keyspace_init(&job->generation_keys, core);
     mst_list_init(&job->watching_members);
     mst_list_init(&job->watching_faults);
     mst_list_init(&job->watching_view);
-    mst_watch_nodes_init(&job->watching_nodes);
-    mst_round_names_init(&job->round_names);
-    mst_list_init(&job->round_list);
-    job->name_size = (uint32_t)name.size;
-    memcpy(job->name, name.data, name.size);
+    mst_index_init(&job->watching_nodes);
+    mst_names_init(&job->round_names);
     return job;
 }
 
 void mst_job_publish(struct mst_job *job)
 {
     struct mst_core *core = job->core;
-    struct mst_slice name = mst_job_name(job);
-    bool fresh;
 
     mst_past_begin(core, job->past);
     job->serial = ++core->job_serial;
-    fresh = mst_tree_insert(&core->jobs, &name, &job->node);
-    MST_ASSERT(fresh);
-    mst_list_append(&core->job_list, &job->in_list);
+    mst_named_add(&core->jobs, &job->named);
 }
 
 bool mst_job_published(const struct mst_job *job)
 {
-    return mst_tree_linked(&job->node);
+    return mst_named_added(&job->named);
 }
 
 static void release(struct mst_job *job)
@@ -101,7 +69,7 @@ static void release(struct mst_job *job)
     while (job->members.root) {
         struct mst_member *member = mst_member_first(job);
 
-        mst_tree_remove(&job->members, &member->node);
+        mst_index_remove(&job->members, &member->place);
         mst_member_free(core, member);
     }
     mst_host_free_all(job);
@@ -239,8 +207,7 @@ static void drop(struct mst_job *job)
     remember(job);
     mst_keyspace_drop(job, &job->keys, MUSTER_EFENCED);
     mst_alarm_clear(&core->alarms, &job->join_alarm);
-    mst_tree_remove(&core->jobs, &job->node);
-    mst_list_remove(&job->in_list);
+    mst_named_remove(&core->jobs, &job->named);
     mst_list_remove(&job->in_dirty);
     job->dropped = true;
     if (job->references == 0) {

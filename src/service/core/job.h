@@ -13,11 +13,10 @@
 #include "service/core/record.h"
 
 struct mst_job {
+    struct mst_named named;
     struct mst_core *core;
     uint32_t references; /* sessions, links that ended in it, and waiters */
     bool dropped;        /* out of the table; lives on for its references */
-    struct mst_tree_node node;
-    struct mst_list in_list;
     uint64_t serial;
     struct mst_list in_dirty;
     struct mst_past *past; /* owned until the job is dropped */
@@ -44,17 +43,16 @@ struct mst_job {
     struct mst_alarm join_alarm;
     bool join_due; /* join_wait is over: min_size is enough */
 
-    struct mst_tree members; /* by role and index */
-    struct mst_tree changes; /* the same, by revision */
-    struct mst_tree
-        node_changes;       /* agents and the members they started, by node and then revision */
-    struct mst_tree faults; /* those of the generation with a fault, by its revision */
+    /* Indexes of members. */
+    struct mst_tree members;      /* by role and index */
+    struct mst_tree changes;      /* by revision */
+    struct mst_tree node_changes; /* agents and the members they started: by node and revision */
+    struct mst_tree faults;       /* those of the generation with a fault, by its revision */
     uint32_t free_from[MST_ROLE_AGENT + 1]; /* below it every index is held */
     uint32_t free_helper;                   /* the same of agents that are helpers, if not 0 */
     uint32_t living;                        /* ranks that are held */
     struct mst_tree nodes;                  /* sessions that name an agent, by that: node.h */
-    struct mst_tree hosts;                  /* by name */
-    struct mst_list host_list;              /* the same, in the order they came */
+    struct mst_names hosts;
     uint64_t host_serial;
     struct mst_list sessions;
     uint32_t session_count;
@@ -67,8 +65,7 @@ struct mst_job {
     struct mst_tree watching_nodes; /* watchers of the members of one node, by that */
     uint64_t watch_serial;
 
-    struct mst_tree round_names;
-    struct mst_list round_list; /* the same, in the order they came */
+    struct mst_names round_names;
     uint64_t round_serial;
     struct mst_round *seal; /* the open one; borrowed */
 
@@ -80,12 +77,8 @@ struct mst_job {
     uint64_t interrupted_ns;         /* the present call for attention; 0: none, or not known */
 
     struct mst_job_counts counts;
-
-    uint32_t name_size;
-    char name[];
 };
 
-void mst_job_tree_init(struct mst_tree *tree);
 struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name);
 
 /* A job that is not visible yet: it is published, or dropped without a trace. NULL: no memory. The
@@ -95,7 +88,6 @@ void mst_job_publish(struct mst_job *job);
 bool mst_job_published(const struct mst_job *job);
 void mst_job_unmake(struct mst_job *job);
 
-struct mst_slice mst_job_name(const struct mst_job *job);
 void mst_job_keep(struct mst_job *job);
 void mst_job_let_go(struct mst_job *job);
 
@@ -112,7 +104,5 @@ uint64_t mst_job_next_revision(struct mst_job *job);
 
 /* For the end of the core. */
 void mst_job_destroy(struct mst_job *job);
-
-struct mst_job *mst_job_of_list(struct mst_list *node);
 
 #endif

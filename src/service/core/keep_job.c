@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs in the order they came, jobs that ended in the order they did, and connections. */
+/* Jobs in the order they came, jobs that ended in the order they ended, and connections. */
 #include "service/core/keep.h"
 
 void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct mst_alarm *alarm)
@@ -11,9 +11,7 @@ void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct m
     if (!set) {
         return;
     }
-    mst_archive_u64(archive, &kept.at_ns);
-    mst_archive_u64(archive, &kept.set_ns);
-    mst_archive_u64(archive, &kept.serial);
+    MST_ARCHIVE_U64S(archive, &kept.at_ns, &kept.set_ns, &kept.serial);
     if (archive->loading && mst_archive_expect(archive, kept.set_ns <= core->now_ns)) {
         (void)mst_archive_expect(archive, mst_alarm_restore(&core->alarms, alarm, &kept));
     }
@@ -23,17 +21,11 @@ void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct m
 
 static void keep_numbers(struct mst_archive *archive, struct mst_job *job)
 {
-    mst_archive_u64(archive, &job->serial);
-    mst_archive_u64(archive, &job->past->generation);
-    mst_archive_u64(archive, &job->past->incarnation);
-    mst_archive_u32(archive, &job->size);
-    mst_archive_u32(archive, &job->min_size);
-    mst_archive_u32(archive, &job->max_size);
-    mst_archive_u32(archive, &job->size_multiple);
+    MST_ARCHIVE_U64S(archive, &job->serial, &job->past->generation, &job->past->incarnation);
+    MST_ARCHIVE_U32S(archive, &job->size, &job->min_size, &job->max_size, &job->size_multiple);
     mst_archive_u64(archive, &job->join_wait_ms);
     MST_ARCHIVE_ENUM(archive, job->grow, enum mst_grow, MST_GROW_CHECK, MST_GROW_OFF);
-    mst_archive_u64(archive, &job->generation);
-    mst_archive_u64(archive, &job->floor);
+    MST_ARCHIVE_U64S(archive, &job->generation, &job->floor);
     MST_ARCHIVE_ENUM(archive, job->attention, enum mst_attention, MST_CALM, MST_INTERRUPT);
     mst_archive_u64(archive, &job->view_revision);
     mst_archive_bool(archive, &job->join_due);
@@ -66,34 +58,20 @@ static void expect_whole(struct mst_archive *archive, const struct mst_job *job)
     }
 }
 
-static struct mst_job *load_name(struct mst_archive *archive, struct mst_core *core,
-                                 struct mst_slice name)
+static void keep_job(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
-    struct mst_job *job;
+    struct mst_core *core = ctx;
+    struct mst_job *job = MST_FOUND(node, struct mst_job, named.in_list);
+    struct mst_slice name = mst_archive_name(archive, &core->jobs, node);
 
-    if (!mst_archive_expect(archive,
-                            name.size > 0 && name.size < UINT32_MAX && !mst_job_find(core, name))) {
-        return NULL;
-    }
-    job = mst_job_make(core, name);
-    if (!job) {
-        mst_archive_break(archive, MUSTER_ENOMEM);
-        return NULL;
-    }
-    mst_job_publish(job);
-    return job;
-}
-
-static void keep_job(struct mst_archive *archive, struct mst_core *core, struct mst_job *job)
-{
-    struct mst_slice name = job ? mst_job_name(job) : mst_slice_of(NULL, 0);
-
-    mst_archive_slice(archive, &name);
-    if (archive->loading) {
-        job = load_name(archive, core, name);
+    if (archive->loading && mst_archive_good(archive)) {
+        job = mst_archive_made(archive, mst_job_make(core, name));
     }
     if (!job) {
         return;
+    }
+    if (archive->loading) {
+        mst_job_publish(job);
     }
     keep_numbers(archive, job);
     mst_keep_records(archive, job);
@@ -109,21 +87,10 @@ static void keep_job(struct mst_archive *archive, struct mst_core *core, struct 
 
 void mst_keep_jobs(struct mst_archive *archive, struct mst_core *core)
 {
-    struct mst_list *node = core->job_list.next;
-    uint32_t count = (uint32_t)core->jobs.count;
     uint64_t serial = core->job_serial;
 
     mst_archive_u64(archive, &serial);
-    mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
-    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
-        struct mst_job *job = NULL;
-
-        if (!archive->loading) {
-            job = mst_job_of_list(node);
-            node = node->next;
-        }
-        keep_job(archive, core, job);
-    }
+    mst_archive_list(archive, &core->jobs.list, 2 * sizeof(uint64_t), keep_job, core);
     if (archive->loading) {
         core->job_serial = serial;
     }
@@ -131,37 +98,19 @@ void mst_keep_jobs(struct mst_archive *archive, struct mst_core *core)
 
 /* ---- jobs that ended ---- */
 
-static struct mst_past *load_past(struct mst_archive *archive, struct mst_core *core,
-                                  struct mst_slice name)
+static void keep_past(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
-    struct mst_past *past;
+    struct mst_core *core = ctx;
+    struct mst_past *past = MST_FOUND(node, struct mst_past, named.in_list);
+    struct mst_slice name = mst_archive_name(archive, &core->pasts, node);
 
-    if (!mst_archive_expect(archive,
-                            name.size > 0 && name.size < UINT32_MAX && !mst_job_find(core, name))) {
-        return NULL;
-    }
-    past = mst_past_make(core, name);
-    if (!past) {
-        mst_archive_break(archive, MUSTER_ENOMEM);
-        return NULL;
-    }
-    return mst_archive_expect(archive, !mst_list_linked(&past->in_list)) ? past : NULL;
-}
-
-static void keep_past(struct mst_archive *archive, struct mst_core *core, struct mst_past *past)
-{
-    struct mst_slice name =
-        past ? mst_slice_of(past->name, past->name_size) : (struct mst_slice){0};
-
-    mst_archive_slice(archive, &name);
-    if (archive->loading) {
-        past = load_past(archive, core, name);
+    if (archive->loading && mst_archive_expect(archive, !mst_job_find(core, name))) {
+        past = mst_archive_made(archive, mst_past_make(core, name));
     }
     if (!past) {
         return;
     }
-    mst_archive_u64(archive, &past->generation);
-    mst_archive_u64(archive, &past->incarnation);
+    MST_ARCHIVE_U64S(archive, &past->generation, &past->incarnation);
     if (archive->loading) {
         mst_past_end(core, past);
     }
@@ -169,33 +118,13 @@ static void keep_past(struct mst_archive *archive, struct mst_core *core, struct
 
 void mst_keep_pasts(struct mst_archive *archive, struct mst_core *core)
 {
-    struct mst_list *node = core->past_list.next;
-    uint32_t count = (uint32_t)core->pasts.count;
-
-    mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
-    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
-        struct mst_past *past = NULL;
-
-        if (!archive->loading) {
-            past = MST_CONTAINER(node, struct mst_past, in_list);
-            node = node->next;
-        }
-        keep_past(archive, core, past);
-    }
+    mst_archive_list(archive, &core->pasts.list, 2 * sizeof(uint64_t), keep_past, core);
 }
 
 /* ---- connections ---- */
 
-/* It was asked to go, but whoever was to be told is forgotten. */
+/* The connection was being closed; why is not kept. */
 static const char being_closed[] = "being closed";
-
-static void load_session_of(struct mst_archive *archive, struct mst_link *link,
-                            struct mst_session *session)
-{
-    if (mst_archive_expect(archive, session && !session->link)) {
-        mst_session_attach(session, link);
-    }
-}
 
 static void keep_session_of(struct mst_archive *archive, struct mst_core *core,
                             struct mst_link *link)
@@ -209,7 +138,11 @@ static void keep_session_of(struct mst_archive *archive, struct mst_core *core,
     }
     mst_archive_token(archive, &token);
     if (archive->loading && mst_archive_good(archive)) {
-        load_session_of(archive, link, mst_session_find(core, token));
+        struct mst_session *session = mst_session_find(core, token);
+
+        if (mst_archive_expect(archive, session && !session->link)) {
+            mst_session_attach(session, link);
+        }
     }
 }
 
@@ -218,7 +151,7 @@ static void keep_end(struct mst_archive *archive, struct mst_core *core, struct 
 {
     enum mst_link_end end = link->end;
     bool known = link->job && !link->job->dropped;
-    struct mst_slice name = known ? mst_job_name(link->job) : mst_slice_of(NULL, 0);
+    struct mst_slice name = known ? link->job->named.name : mst_slice_of(NULL, 0);
     bool placed = known && link->member;
     enum mst_role role = placed ? link->member->role : MST_ROLE_RANK;
     uint32_t index = placed ? link->member->index : 0;
@@ -255,13 +188,11 @@ static void load_join(struct mst_archive *archive, struct mst_core *core, struct
     if (!mst_archive_expect(archive, session && session->member && !session->join)) {
         return;
     }
-    waiter = mst_waiter_new(core, link, &request);
-    if (!waiter) {
-        mst_archive_break(archive, MUSTER_ENOMEM);
-        return;
+    waiter = mst_archive_made(archive, mst_waiter_new(core, link, &request));
+    if (waiter) {
+        mst_waiter_set_job(waiter, session->job);
+        mst_session_wait_to_join(session, waiter, spare, heard);
     }
-    mst_waiter_set_job(waiter, session->job);
-    mst_session_wait_to_join(session, waiter, spare, heard);
 }
 
 static void keep_join(struct mst_archive *archive, struct mst_core *core, struct mst_link *link)
@@ -283,21 +214,6 @@ static void keep_join(struct mst_archive *archive, struct mst_core *core, struct
     }
 }
 
-static struct mst_link *load_link(struct mst_archive *archive, struct mst_core *core,
-                                  struct mst_conn conn)
-{
-    struct mst_link *link;
-
-    if (!mst_archive_expect(archive, !mst_link_find(core, conn))) {
-        return NULL;
-    }
-    link = mst_link_new(core, conn);
-    if (!link) {
-        mst_archive_break(archive, MUSTER_ENOMEM);
-    }
-    return link;
-}
-
 static void keep_link(struct mst_archive *archive, struct mst_core *core, struct mst_link *link)
 {
     struct mst_conn conn = link ? link->conn : (struct mst_conn){0};
@@ -305,8 +221,8 @@ static void keep_link(struct mst_archive *archive, struct mst_core *core, struct
 
     mst_archive_u64(archive, &conn.id);
     mst_archive_bool(archive, &closing);
-    if (archive->loading) {
-        link = load_link(archive, core, conn);
+    if (archive->loading && mst_archive_expect(archive, !mst_link_find(core, conn))) {
+        link = mst_archive_made(archive, mst_link_new(core, conn));
     }
     if (!link) {
         return;
@@ -319,15 +235,13 @@ static void keep_link(struct mst_archive *archive, struct mst_core *core, struct
     keep_join(archive, core, link);
 }
 
-/* Who is ready has a JOIN that waits, and the other way round. */
+/* A member is ready while its JOIN waits. */
 static void expect_joins(struct mst_archive *archive, struct mst_core *core)
 {
     const struct mst_session *session = mst_session_first(core);
 
-    MST_LIST_EACH(node, following, &core->job_list)
+    MST_NAMED_EACH(struct mst_job, job, &core->jobs)
     {
-        struct mst_job *job = mst_job_of_list(node);
-
         MST_LIST_EACH(ready, next, &job->ready)
         {
             const struct mst_member *member = MST_OF(ready, struct mst_member, in_ready);
@@ -344,18 +258,13 @@ static void expect_joins(struct mst_archive *archive, struct mst_core *core)
 
 void mst_keep_links(struct mst_archive *archive, struct mst_core *core)
 {
-    struct mst_tree_node *node = mst_tree_first(&core->links);
+    struct mst_link *link = archive->loading ? NULL : mst_link_first(core);
     uint32_t count = (uint32_t)core->links.count;
 
     mst_archive_count(archive, &count, sizeof(uint64_t) + 4);
     for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
-        struct mst_link *link = NULL;
-
-        if (!archive->loading) {
-            link = MST_CONTAINER(node, struct mst_link, node);
-            node = mst_tree_next(node);
-        }
         keep_link(archive, core, link);
+        link = link ? mst_link_next(link) : NULL;
     }
     if (archive->loading) {
         expect_joins(archive, core);

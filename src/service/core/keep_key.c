@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and tombstones, by name, and who owns which. Names that are only awaited are not kept.
+/* Keys and tombstones, by name, and the owners of keys. Names that are only awaited are not kept.
  */
 #include "service/core/keep.h"
 
@@ -23,13 +23,14 @@ static void keep_key(struct mst_archive *archive, struct mst_job *job, struct ms
                      const struct mst_key *key)
 {
     struct mst_slice name = key ? mst_key_name(key) : mst_slice_of(NULL, 0);
-    struct mst_key kept = {.revision = key ? key->revision : 0,
-                           .since_ns = key ? key->since_ns : 0,
-                           .value = key ? key->value : NULL};
+    struct mst_key kept = {0};
 
+    if (key) {
+        kept = (struct mst_key){
+            .revision = key->revision, .since_ns = key->since_ns, .value = key->value};
+    }
     mst_archive_slice(archive, &name);
-    mst_archive_u64(archive, &kept.revision);
-    mst_archive_u64(archive, &kept.since_ns);
+    MST_ARCHIVE_U64S(archive, &kept.revision, &kept.since_ns);
     mst_archive_blob(archive, &kept.value);
     if (archive->loading) {
         load_key(archive, job, space, name, &kept);
@@ -44,19 +45,13 @@ static const struct mst_key *next_kept(const struct mst_key *key)
     return key;
 }
 
-static const struct mst_key *first_kept(const struct mst_keyspace *space)
-{
-    return next_kept(mst_key_after(space, mst_slice_of(NULL, 0)));
-}
-
 static void keep_space(struct mst_archive *archive, struct mst_job *job, struct mst_keyspace *space)
 {
-    const struct mst_key *key = archive->loading ? NULL : first_kept(space);
+    const struct mst_key *key =
+        archive->loading ? NULL : next_kept(mst_key_after(space, mst_slice_of(NULL, 0)));
     uint32_t count = (uint32_t)mst_keyspace_change_count(space);
 
-    mst_archive_u64(archive, &space->forgotten);
-    mst_archive_u64(archive, &space->epoch);
-    mst_archive_u64(archive, &space->epoch_revision);
+    MST_ARCHIVE_U64S(archive, &space->forgotten, &space->epoch, &space->epoch_revision);
     mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
     for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
         keep_key(archive, job, space, key);
@@ -79,36 +74,17 @@ static struct mst_key *find_by_revision(const struct mst_job *job, uint64_t revi
     return key && key->revision == revision ? key : NULL;
 }
 
-static void load_owned(struct mst_archive *archive, struct mst_session *session, uint64_t revision)
+static void keep_owned(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
-    struct mst_key *key = find_by_revision(session->job, revision);
+    struct mst_session *session = ctx;
+    struct mst_key *key = MST_FOUND(node, struct mst_key, in_owner);
+    uint64_t revision = key ? key->revision : 0;
 
-    if (mst_archive_expect(archive, key && key->value && !key->owner)) {
-        mst_key_own(key, session);
-    }
-}
-
-static void keep_owned(struct mst_archive *archive, struct mst_session *session)
-{
-    const struct mst_list *node = session->owned.next;
-    uint32_t count = 0;
-
-    while (!archive->loading && node != &session->owned) {
-        node = node->next;
-        count++;
-    }
-    node = session->owned.next;
-    mst_archive_count(archive, &count, sizeof(uint64_t));
-    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
-        uint64_t revision = 0;
-
-        if (!archive->loading) {
-            revision = MST_OF(node, struct mst_key, in_owner)->revision;
-            node = node->next;
-        }
-        mst_archive_u64(archive, &revision);
-        if (archive->loading && mst_archive_good(archive)) {
-            load_owned(archive, session, revision);
+    mst_archive_u64(archive, &revision);
+    if (archive->loading && mst_archive_good(archive)) {
+        key = find_by_revision(session->job, revision);
+        if (mst_archive_expect(archive, key && key->value && !key->owner)) {
+            mst_key_own(key, session);
         }
     }
 }
@@ -119,6 +95,8 @@ void mst_keep_keys(struct mst_archive *archive, struct mst_job *job)
     keep_space(archive, job, &job->generation_keys);
     MST_LIST_EACH(node, following, &job->sessions)
     {
-        keep_owned(archive, MST_CONTAINER(node, struct mst_session, in_job));
+        struct mst_session *session = MST_CONTAINER(node, struct mst_session, in_job);
+
+        mst_archive_list(archive, &session->owned, sizeof(uint64_t), keep_owned, session);
     }
 }

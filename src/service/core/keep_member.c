@@ -21,9 +21,8 @@ static void keep_fault(struct mst_archive *archive, struct mst_member *member)
     mst_archive_u32(archive, &seat->fault_told_by);
     (void)mst_archive_expect(archive, seat->fault_ns <= member->job->core->now_ns);
     if (archive->loading) {
-        (void)mst_archive_expect(
-            archive,
-            mst_tree_insert(&member->job->faults, &seat->fault_revision, &seat->fault_node));
+        (void)mst_archive_expect(archive, mst_index_try(&member->job->faults, &seat->fault_node,
+                                                        seat->fault_revision, 0));
     }
 }
 
@@ -99,21 +98,6 @@ static void keep_member(struct mst_archive *archive, struct mst_member *member)
                                           mst_member_set_change(member));
 }
 
-static struct mst_member *load_place(struct mst_archive *archive, struct mst_job *job,
-                                     enum mst_role role, uint32_t index)
-{
-    struct mst_member *member;
-
-    if (!mst_archive_expect(archive, !mst_member_find(job, role, index))) {
-        return NULL;
-    }
-    member = mst_member_new(job, role, index);
-    if (!member) {
-        mst_archive_break(archive, MUSTER_ENOMEM);
-    }
-    return member;
-}
-
 /* Saving: `member`. Loading: the next one. NULL: broken. */
 static struct mst_member *keep_place(struct mst_archive *archive, struct mst_job *job,
                                      struct mst_member *member)
@@ -123,27 +107,20 @@ static struct mst_member *keep_place(struct mst_archive *archive, struct mst_job
 
     MST_ARCHIVE_ENUM(archive, role, enum mst_role, MST_ROLE_RANK, MST_ROLE_AGENT);
     mst_archive_u32(archive, &index);
-    return archive->loading ? load_place(archive, job, role, index) : member;
+    if (archive->loading && mst_archive_expect(archive, !mst_member_find(job, role, index))) {
+        member = mst_archive_made(archive, mst_member_new(job, role, index));
+    }
+    return member;
 }
 
-static void keep_ready(struct mst_archive *archive, struct mst_job *job)
+static void keep_ready(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
-    const struct mst_list *node = job->ready.next;
-    uint32_t count = job->ready_count;
+    struct mst_job *job = ctx;
+    struct mst_member *member = MST_FOUND(node, struct mst_member, in_ready);
+    uint32_t index = member ? member->index : 0;
 
-    mst_archive_count(archive, &count, sizeof(uint32_t));
-    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
-        uint32_t index = 0;
-        struct mst_member *member;
-
-        if (!archive->loading) {
-            index = MST_OF(node, struct mst_member, in_ready)->index;
-            node = node->next;
-        }
-        mst_archive_u32(archive, &index);
-        if (!archive->loading) {
-            continue;
-        }
+    mst_archive_u32(archive, &index);
+    if (archive->loading) {
         member = mst_member_find(job, MST_ROLE_RANK, index);
         if (mst_archive_expect(archive, member && !mst_list_linked(&member->in_ready))) {
             mst_list_append(&job->ready, &member->in_ready);
@@ -183,14 +160,12 @@ void mst_keep_members(struct mst_archive *archive, struct mst_job *job)
             keep_member(archive, place);
             keep_seat(archive, place);
         }
-        if (!archive->loading) {
-            member = mst_member_next(member);
-        }
+        member = member ? mst_member_next(member) : NULL;
     }
     if (archive->loading) {
         sort_ranks(archive, job);
     }
-    keep_ready(archive, job);
+    mst_archive_list(archive, &job->ready, sizeof(uint32_t), keep_ready, job);
 }
 
 /* ---- sessions, in the order they came to the job ---- */
@@ -279,23 +254,6 @@ static void keep_place_of(struct mst_archive *archive, struct mst_session *sessi
     }
 }
 
-static struct mst_session *load_session(struct mst_archive *archive, struct mst_job *job,
-                                        const struct mst_open *open)
-{
-    struct mst_session *session;
-
-    if (!mst_archive_expect(archive, !mst_session_find(job->core, open->token))) {
-        return NULL;
-    }
-    session = mst_session_new(job->core, job, open);
-    if (!session) {
-        mst_archive_break(archive, MUSTER_ENOMEM);
-        return NULL;
-    }
-    mst_alarm_clear(&job->core->alarms, &session->alarm); /* its own comes */
-    return session;
-}
-
 /* What a session is born with. */
 static struct mst_session *keep_birth(struct mst_archive *archive, struct mst_job *job,
                                       struct mst_session *session)
@@ -312,10 +270,13 @@ static struct mst_session *keep_birth(struct mst_archive *archive, struct mst_jo
     MST_ARCHIVE_ENUM(archive, open.role, enum mst_role, MST_ROLE_OBSERVER, MST_ROLE_AGENT);
     mst_archive_slice(archive, &open.host);
     mst_archive_u64(archive, &open.pid);
-    if (!archive->loading) {
-        return session;
+    if (archive->loading && mst_archive_expect(archive, !mst_session_find(job->core, open.token))) {
+        session = mst_archive_made(archive, mst_session_new(job->core, job, &open));
+        if (session) {
+            mst_alarm_clear(&job->core->alarms, &session->alarm); /* its own comes */
+        }
     }
-    return mst_archive_good(archive) ? load_session(archive, job, &open) : NULL;
+    return session;
 }
 
 /* A host that the job had no room for when the session came is not counted later either. */
@@ -335,35 +296,24 @@ static void keep_node(struct mst_archive *archive, struct mst_session *session)
                                           session->role == MST_ROLE_WORKER);
 }
 
-static void keep_session(struct mst_archive *archive, struct mst_session *session)
+static void keep_session(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
+    struct mst_session *session =
+        keep_birth(archive, ctx, MST_FOUND(node, struct mst_session, in_job));
+
+    if (!session) {
+        return;
+    }
     keep_node(archive, session);
     keep_place_of(archive, session);
-    mst_archive_u64(archive, &session->heard_ns);
-    mst_archive_u64(archive, &session->lease_ns);
+    MST_ARCHIVE_U64S(archive, &session->heard_ns, &session->lease_ns);
     mst_keep_alarm(archive, session->core, &session->alarm);
-    mst_archive_u64(archive, &session->cut_ns);
-    mst_archive_u64(archive, &session->oldest);
+    MST_ARCHIVE_U64S(archive, &session->cut_ns, &session->oldest);
     (void)mst_archive_expect(archive, session->oldest > 0 && mst_alarm_is_set(&session->alarm));
     keep_outcomes(archive, session);
 }
 
 void mst_keep_sessions(struct mst_archive *archive, struct mst_job *job)
 {
-    struct mst_list *node = job->sessions.next;
-    uint32_t count = job->session_count;
-
-    mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
-    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
-        struct mst_session *session = NULL;
-
-        if (!archive->loading) {
-            session = MST_CONTAINER(node, struct mst_session, in_job);
-            node = node->next;
-        }
-        session = keep_birth(archive, job, session);
-        if (session) {
-            keep_session(archive, session);
-        }
-    }
+    mst_archive_list(archive, &job->sessions, 2 * sizeof(uint64_t), keep_session, job);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What befell a generation. */
+/* The faults and losses of a generation. */
 #include "service/core/keep.h"
 
 static void keep_record(struct mst_archive *archive, struct mst_record *record)
@@ -9,12 +9,9 @@ static void keep_record(struct mst_archive *archive, struct mst_record *record)
     mst_archive_u64(archive, &record->at_ns);
     mst_archive_u32(archive, &record->told_by);
     mst_archive_bool(archive, &record->gone);
-    mst_archive_u32(archive, &record->index);
-    mst_archive_u32(archive, &record->rank);
-    mst_archive_u64(archive, &record->incarnation);
-    mst_archive_u64(archive, &record->pid);
-    mst_archive_u32(archive, &record->agent);
-    mst_archive_u32(archive, &record->losses);
+    MST_ARCHIVE_U32S(archive, &record->index, &record->rank);
+    MST_ARCHIVE_U64S(archive, &record->incarnation, &record->pid);
+    MST_ARCHIVE_U32S(archive, &record->agent, &record->losses);
     mst_archive_blob(archive, &record->host);
     mst_archive_blob(archive, &record->text);
 }
@@ -24,9 +21,7 @@ static void keep_records(struct mst_archive *archive, const struct mst_core *cor
 {
     uint64_t last_ns;
 
-    mst_archive_u64(archive, &records->generation);
-    mst_archive_u64(archive, &records->begun_ns);
-    mst_archive_u64(archive, &records->total);
+    MST_ARCHIVE_U64S(archive, &records->generation, &records->begun_ns, &records->total);
     mst_archive_u32(archive, &records->count);
     last_ns = records->begun_ns;
     (void)mst_archive_expect(archive,
@@ -53,8 +48,8 @@ void mst_keep_records(struct mst_archive *archive, struct mst_job *job)
     (void)mst_archive_expect(archive, job->records.generation == 0 ||
                                           job->records.generation == job->generation);
     if (archive->loading) {
-        /* Only what is told hangs on it. In the snapshot it would be right also for a generation
-         * that has leapt: not worth a format that no older service can read. */
+        /* Only replies depend on it. Kept in the snapshot it would be right also for a generation
+         * number that has leapt: not worth a format that no older service can read. */
         job->last_is_cause = job->last_records.count > 0 &&
                              job->last_records.generation + 1 == job->records.generation;
     }

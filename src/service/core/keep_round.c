@@ -18,14 +18,11 @@ static void keep_wanted(struct mst_archive *archive, struct mst_round *round)
     }
     mst_archive_count(archive, &count, sizeof(uint32_t));
     if (archive->loading) {
-        round->wanted = mst_mem_array(archive->mem, count, sizeof(*round->wanted));
-        if (!round->wanted) {
-            mst_archive_break(archive, MUSTER_ENOMEM);
-            return;
-        }
+        round->wanted =
+            mst_archive_made(archive, mst_mem_array(archive->mem, count, sizeof(*round->wanted)));
         round->wanted_count = count;
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && round->wanted; i++) {
         mst_archive_u32(archive, &round->wanted[i]);
     }
 }
@@ -41,12 +38,6 @@ static bool fits(const struct mst_round *round, const struct mst_round_part *par
     return (at == 0 || part->index > round->parts[at - 1].index) && (part->member || part->outside);
 }
 
-/* What is open follows the seats as they are. */
-static bool up_to_date(const struct mst_round *round, const struct mst_round_part *part)
-{
-    return round->done || part->outside || part->lost == part->member->seat.gone;
-}
-
 static void load_part(struct mst_archive *archive, struct mst_round *round, uint32_t at, bool known,
                       bool waits)
 {
@@ -55,8 +46,10 @@ static void load_part(struct mst_archive *archive, struct mst_round *round, uint
     if (known) {
         part->member = mst_member_find(round->job, MST_ROLE_RANK, part->index);
     }
-    if (!mst_archive_expect(archive, (!known || part->member) && fits(round, part, at) &&
-                                         up_to_date(round, part))) {
+    /* A part of an open round follows its seat. */
+    if (!mst_archive_expect(
+            archive, (!known || part->member) && fits(round, part, at) &&
+                         (round->done || part->outside || part->lost == part->member->seat.gone))) {
         return;
     }
     if (waits && mst_archive_expect(archive, part->member && !round->done)) {
@@ -96,12 +89,9 @@ static void keep_parts(struct mst_archive *archive, struct mst_round *round)
 
     mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
     if (archive->loading) {
-        round->parts = mst_mem_array(archive->mem, count, sizeof(*round->parts));
-        if (!round->parts) {
-            mst_archive_break(archive, MUSTER_ENOMEM);
-            return;
-        }
-        round->part_count = count;
+        round->parts =
+            mst_archive_made(archive, mst_mem_array(archive->mem, count, sizeof(*round->parts)));
+        round->part_count = round->parts ? count : 0;
         (void)mst_archive_expect(archive,
                                  count > 0 && (round->wanted || count == round->job->rank_count));
     }
@@ -123,11 +113,8 @@ static void keep_carries(struct mst_archive *archive, struct mst_round *round)
         return;
     }
     if (archive->loading) {
-        round->carries = mst_mem_array(archive->mem, count, sizeof(*round->carries));
-        if (!round->carries) {
-            mst_archive_break(archive, MUSTER_ENOMEM);
-            return;
-        }
+        round->carries =
+            mst_archive_made(archive, mst_mem_array(archive->mem, count, sizeof(*round->carries)));
     }
     for (size_t i = 0; i < count && mst_archive_good(archive); i++) {
         mst_archive_i32(archive, &round->carries[i]);
@@ -157,16 +144,14 @@ static void keep_value(struct mst_archive *archive, struct mst_round *round)
 
 static void keep_who(struct mst_archive *archive, struct mst_who *who)
 {
-    mst_archive_u32(archive, &who->index);
-    mst_archive_u32(archive, &who->rank);
+    MST_ARCHIVE_U32S(archive, &who->index, &who->rank);
     mst_archive_u64(archive, &who->incarnation);
     MST_ARCHIVE_ENUM(archive, who->role, enum mst_role, MST_ROLE_OBSERVER, MST_ROLE_AGENT);
     MST_ARCHIVE_ENUM(archive, who->state, enum mst_state, 0, MST_SPARE);
     MST_ARCHIVE_ENUM(archive, who->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LAST);
     mst_archive_i32(archive, &who->code);
     mst_archive_u32(archive, &who->losses);
-    mst_archive_u64(archive, &who->heard_ms);
-    mst_archive_u64(archive, &who->pid);
+    MST_ARCHIVE_U64S(archive, &who->heard_ms, &who->pid);
     mst_archive_u32(archive, &who->node);
 }
 
@@ -174,11 +159,8 @@ static void keep_detail(struct mst_archive *archive, struct mst_round *round)
 {
     struct mst_detail *detail = &round->detail;
 
-    mst_archive_u32(archive, &detail->arrived);
-    mst_archive_u32(archive, &detail->expected);
-    mst_archive_u32(archive, &detail->lost);
-    mst_archive_u32(archive, &detail->missing);
-    mst_archive_u32(archive, &detail->multiple);
+    MST_ARCHIVE_U32S(archive, &detail->arrived, &detail->expected, &detail->lost, &detail->missing,
+                     &detail->multiple);
     mst_archive_i64(archive, &detail->limit);
     mst_archive_u32(archive, &detail->who_count);
     if (!mst_archive_expect(archive, detail->who_count <= MST_NAMES_MAX)) {
@@ -200,11 +182,8 @@ static void keep_items(struct mst_archive *archive, struct mst_round *round)
 
     if (archive->loading) {
         round->item_count = mst_round_has_value(round) ? round->arrived : 0;
-        round->items = mst_mem_array(archive->mem, round->part_count + 1u, sizeof(*round->items));
-        if (!round->items) {
-            mst_archive_break(archive, MUSTER_ENOMEM);
-            return;
-        }
+        round->items = mst_archive_made(
+            archive, mst_mem_array(archive->mem, round->part_count + 1u, sizeof(*round->items)));
     }
     for (uint32_t i = 0; i < round->item_count && mst_archive_good(archive); i++) {
         mst_archive_u32(archive, &round->items[i].who.rank);
@@ -239,8 +218,7 @@ static void keep_result(struct mst_archive *archive, struct mst_round *round)
 
 static void keep_round(struct mst_archive *archive, struct mst_round *round)
 {
-    mst_archive_u64(archive, &round->number);
-    mst_archive_u64(archive, &round->deadline_ms);
+    MST_ARCHIVE_U64S(archive, &round->number, &round->deadline_ms);
     MST_ARCHIVE_ENUM(archive, round->on_loss, enum mst_on_loss, MST_FAIL, MST_PROCEED);
     MST_ARCHIVE_ENUM(archive, round->reduce, enum mst_reduce, MST_REDUCE_NONE, MST_REDUCE_EQUAL);
     mst_archive_bool(archive, &round->present_only);
@@ -262,18 +240,17 @@ static void keep_round(struct mst_archive *archive, struct mst_round *round)
 static struct mst_round *load_round(struct mst_archive *archive, struct mst_job *job,
                                     struct mst_round_name *name, bool done)
 {
-    struct mst_round *round = mst_mem_zalloc(archive->mem, sizeof(*round));
+    struct mst_round *round =
+        mst_archive_made(archive, mst_mem_zalloc(archive->mem, sizeof(*round)));
 
-    if (!round) {
-        mst_archive_break(archive, MUSTER_ENOMEM);
-        return NULL;
+    if (round) {
+        round->references = 1;
+        round->job = job;
+        round->name = name;
+        round->done = done;
+        round->alarm.kind = MST_ALARM_ROUND;
+        mst_list_init(&round->waiters);
     }
-    round->references = 1;
-    round->job = job;
-    round->name = name;
-    round->done = done;
-    round->alarm.kind = MST_ALARM_ROUND;
-    mst_list_init(&round->waiters);
     return round;
 }
 
@@ -294,37 +271,22 @@ static void keep_place(struct mst_archive *archive, struct mst_job *job,
 
 /* ---- names ---- */
 
-static struct mst_round_name *load_name(struct mst_archive *archive, struct mst_job *job,
-                                        struct mst_slice bytes)
+static void keep_name(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
-    struct mst_round_name *name;
+    struct mst_job *job = ctx;
+    struct mst_round_name *name = MST_FOUND(node, struct mst_round_name, named.in_list);
+    struct mst_slice bytes = mst_archive_name(archive, &job->round_names, node);
 
-    if (!mst_archive_expect(archive, bytes.size > 0 && bytes.size < UINT32_MAX &&
-                                         !mst_round_name_find(job, bytes))) {
-        return NULL;
-    }
-    name = mst_round_name_new(job, bytes);
-    if (!name) {
-        mst_archive_break(archive, MUSTER_ENOMEM);
-        return NULL;
-    }
-    mst_round_name_publish(job, name);
-    return name;
-}
-
-static void keep_name(struct mst_archive *archive, struct mst_job *job, struct mst_round_name *name)
-{
-    struct mst_slice bytes = name ? mst_round_name_slice(name) : mst_slice_of(NULL, 0);
-
-    mst_archive_slice(archive, &bytes);
-    if (archive->loading) {
-        name = load_name(archive, job, bytes);
+    if (archive->loading && mst_archive_good(archive)) {
+        name = mst_archive_made(archive, mst_named_new(archive->mem, sizeof(*name), bytes));
     }
     if (!name) {
         return;
     }
-    mst_archive_u64(archive, &name->serial);
-    mst_archive_u64(archive, &name->number);
+    if (archive->loading) {
+        mst_round_name_publish(job, name);
+    }
+    MST_ARCHIVE_U64S(archive, &name->serial, &name->number);
     keep_place(archive, job, name, &name->open, false);
     keep_place(archive, job, name, &name->last, true);
     if (!archive->loading || !mst_archive_good(archive)) {
@@ -340,21 +302,10 @@ static void keep_name(struct mst_archive *archive, struct mst_job *job, struct m
 
 void mst_keep_rounds(struct mst_archive *archive, struct mst_job *job)
 {
-    struct mst_list *node = job->round_list.next;
-    uint32_t count = (uint32_t)job->round_names.count;
     uint64_t serial = job->round_serial;
 
     mst_archive_u64(archive, &serial);
-    mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
-    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
-        struct mst_round_name *name = NULL;
-
-        if (!archive->loading) {
-            name = mst_round_name_of_list(node);
-            node = node->next;
-        }
-        keep_name(archive, job, name);
-    }
+    mst_archive_list(archive, &job->round_names.list, 2 * sizeof(uint64_t), keep_name, job);
     if (archive->loading) {
         job->round_serial = serial;
     }

@@ -4,31 +4,25 @@
 #include "service/core/job.h"
 #include "service/core/waiter.h"
 
-static int order(const void *key, const struct mst_tree_node *node)
+struct mst_link *mst_link_first(const struct mst_core *core)
 {
-    const uint64_t *id = key;
-    const struct mst_link *link = MST_OF(node, struct mst_link, node);
-
-    return (*id > link->conn.id) - (*id < link->conn.id);
+    return MST_FOUND(mst_index_first(&core->links), struct mst_link, node);
 }
 
-void mst_link_tree_init(struct mst_tree *tree)
+struct mst_link *mst_link_next(const struct mst_link *link)
 {
-    mst_tree_init(tree, order);
+    return MST_FOUND(mst_index_next(&link->node), struct mst_link, node);
 }
 
 struct mst_link *mst_link_find(const struct mst_core *core, struct mst_conn conn)
 {
     /* Ids are given one after the other: no hash spreads them better. */
-    struct mst_table_node *node = mst_table_find(&core->link_table, conn.id);
-
-    return node ? MST_CONTAINER(node, struct mst_link, in_table) : NULL;
+    return MST_FOUND(mst_table_find(&core->link_table, conn.id), struct mst_link, in_table);
 }
 
 struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn)
 {
     struct mst_link *link = mst_mem_zalloc(&core->mem, sizeof(*link));
-    bool fresh;
 
     if (!link) {
         return NULL;
@@ -37,8 +31,7 @@ struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn)
     link->hangup.type = MST_EFFECT_HANGUP;
     mst_list_init(&link->waiters);
     mst_list_init(&link->deferred);
-    fresh = mst_tree_insert(&core->links, &conn.id, &link->node);
-    MST_ASSERT(fresh);
+    mst_index_put(&core->links, &link->node, conn.id, 0);
     mst_table_insert(&core->link_table, conn.id, &link->in_table);
     return link;
 }
@@ -58,7 +51,7 @@ void mst_link_free(struct mst_core *core, struct mst_link *link)
     mst_link_drop_waiters(link);
     mst_link_set_end(link, MST_LINK_NEVER, NULL, NULL);
     mst_list_remove(&link->hangup.link);
-    mst_tree_remove(&core->links, &link->node);
+    mst_index_remove(&core->links, &link->node);
     mst_table_remove(&core->link_table, &link->in_table);
     mst_mem_release(&core->mem, link);
 }

@@ -24,7 +24,7 @@ struct mst_link {
     uint32_t waiter_count;
     uint64_t awaited;         /* places in their lists of keys */
     struct mst_list deferred; /* struct mst_todo: replies that the shell has no room for yet */
-    struct mst_tree_node node;
+    struct mst_index_node node;
     struct mst_todo hangup;
     enum mst_link_end end;
     struct mst_job *job;       /* FENCED, REFUSED: counted */
@@ -35,7 +35,9 @@ struct mst_link {
 #define MST_LINK_WAITERS_MAX 256u
 #define MST_LINK_WIDE_WAITS 4u /* of wait_keys_max keys each: what all of them may wait for */
 
-void mst_link_tree_init(struct mst_tree *tree);
+/* By id; NULL: no more. */
+struct mst_link *mst_link_first(const struct mst_core *core);
+struct mst_link *mst_link_next(const struct mst_link *link);
 struct mst_link *mst_link_find(const struct mst_core *core, struct mst_conn conn);
 struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn);
 

@@ -47,11 +47,10 @@ const struct mst_reply *mst_look_keys(struct mst_core *core, struct mst_slice jo
 void mst_look_jobs(struct mst_core *core, void (*fn)(void *ctx, const struct mst_job_look *look),
                    void *ctx)
 {
-    MST_LIST_EACH(node, following, &core->job_list)
+    MST_NAMED_EACH(struct mst_job, job, &core->jobs)
     {
-        struct mst_job *job = mst_job_of_list(node);
         struct mst_member *member = mst_member_first(job);
-        struct mst_job_look look = {.name = mst_job_name(job),
+        struct mst_job_look look = {.name = job->named.name,
                                     .generation = job->generation,
                                     .saved_ranks = mst_counts_saved(job),
                                     .counts = &job->counts};

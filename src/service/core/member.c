@@ -14,120 +14,37 @@
 #include "service/core/seating.h"
 #include "service/core/watch.h"
 
-/* ---- the trees it is in ---- */
+/* ---- the indexes it is in ---- */
 
-struct place {
-    enum mst_role role;
-    uint32_t index;
-};
-
-static int order_place(const void *key, const struct mst_tree_node *node)
+static struct mst_member *at_place(struct mst_index_node *place)
 {
-    const struct place *place = key;
-    const struct mst_member *member = MST_OF(node, struct mst_member, node);
-
-    if (place->role != member->role) {
-        return place->role < member->role ? -1 : 1;
-    }
-    return (place->index > member->index) - (place->index < member->index);
-}
-
-static int order_change(const void *key, const struct mst_tree_node *node)
-{
-    const uint64_t *revision = key;
-    const struct mst_member *member = MST_OF(node, struct mst_member, change_node);
-
-    return (*revision > member->revision) - (*revision < member->revision);
-}
-
-struct node_change {
-    uint32_t node;
-    uint64_t revision;
-};
-
-static int order_node_change(const void *key, const struct mst_tree_node *tree_node)
-{
-    const struct node_change *change = key;
-    const struct mst_member *member = MST_OF(tree_node, struct mst_member, node_change_node);
-    uint32_t node = mst_member_node(member);
-
-    if (change->node != node) {
-        return change->node < node ? -1 : 1;
-    }
-    return (change->revision > member->revision) - (change->revision < member->revision);
-}
-
-static int order_fault(const void *key, const struct mst_tree_node *node)
-{
-    const uint64_t *revision = key;
-    const struct mst_member *member = MST_OF(node, struct mst_member, seat.fault_node);
-
-    return (*revision > member->seat.fault_revision) - (*revision < member->seat.fault_revision);
-}
-
-static int order_fence(const void *key, const struct mst_tree_node *node)
-{
-    const struct mst_token *token = key;
-    const struct mst_member *member = MST_OF(node, struct mst_member, fence_node);
-
-    if (token->high != member->fence_token.high) {
-        return token->high < member->fence_token.high ? -1 : 1;
-    }
-    return (token->low > member->fence_token.low) - (token->low < member->fence_token.low);
-}
-
-void mst_member_tree_init(struct mst_tree *tree)
-{
-    mst_tree_init(tree, order_place);
-}
-
-void mst_member_changes_init(struct mst_tree *changes, struct mst_tree *node_changes,
-                             struct mst_tree *faults)
-{
-    mst_tree_init(changes, order_change);
-    mst_tree_init(node_changes, order_node_change);
-    mst_tree_init(faults, order_fault);
-}
-
-void mst_member_fences_init(struct mst_tree *fences)
-{
-    mst_tree_init(fences, order_fence);
-}
-
-static struct mst_member *of_node(struct mst_tree_node *node)
-{
-    return node ? MST_CONTAINER(node, struct mst_member, node) : NULL;
+    return MST_FOUND(place, struct mst_member, place);
 }
 
 struct mst_member *mst_member_fenced(struct mst_core *core, struct mst_token token)
 {
-    struct mst_tree_node *node = mst_tree_find(&core->fences, &token);
-
-    return node ? MST_CONTAINER(node, struct mst_member, fence_node) : NULL;
+    return MST_FOUND(mst_index_find(&core->fences, token.high, token.low), struct mst_member,
+                     fence_node);
 }
 
 struct mst_member *mst_member_find(const struct mst_job *job, enum mst_role role, uint32_t index)
 {
-    struct place place = {.role = role, .index = index};
-
-    return of_node(mst_tree_find(&job->members, &place));
+    return at_place(mst_index_find(&job->members, role, index));
 }
 
 struct mst_member *mst_member_from(const struct mst_job *job, enum mst_role role, uint32_t index)
 {
-    struct place place = {.role = role, .index = index};
-
-    return of_node(mst_tree_at_or_after(&job->members, &place));
+    return at_place(mst_index_from(&job->members, role, index));
 }
 
 struct mst_member *mst_member_first(const struct mst_job *job)
 {
-    return of_node(mst_tree_first(&job->members));
+    return at_place(mst_index_first(&job->members));
 }
 
 struct mst_member *mst_member_next(const struct mst_member *member)
 {
-    return of_node(mst_tree_next(&member->node));
+    return at_place(mst_index_next(&member->place));
 }
 
 uint32_t mst_member_node(const struct mst_member *member)
@@ -135,45 +52,32 @@ uint32_t mst_member_node(const struct mst_member *member)
     return member->role == MST_ROLE_AGENT ? member->index : member->agent;
 }
 
-static struct mst_member *changed_of_node(const struct mst_job *job, uint32_t node,
-                                          uint64_t revision)
-{
-    struct node_change change = {.node = node, .revision = revision};
-    struct mst_tree_node *found = mst_tree_at_or_after(&job->node_changes, &change);
-    struct mst_member *member =
-        found ? MST_CONTAINER(found, struct mst_member, node_change_node) : NULL;
-
-    return member && mst_member_node(member) == node ? member : NULL;
-}
-
 struct mst_member *mst_member_changed(const struct mst_job *job, uint32_t node, uint64_t revision)
 {
-    struct mst_tree_node *found;
+    struct mst_member *member;
 
-    if (node != MST_NODE_NONE) {
-        return changed_of_node(job, node, revision);
+    if (node == MST_NODE_NONE) {
+        return MST_FOUND(mst_index_from(&job->changes, revision, 0), struct mst_member,
+                         change_node);
     }
-    found = mst_tree_at_or_after(&job->changes, &revision);
-    return found ? MST_CONTAINER(found, struct mst_member, change_node) : NULL;
+    member = MST_FOUND(mst_index_from(&job->node_changes, node, revision), struct mst_member,
+                       node_change_node);
+    return member && mst_member_node(member) == node ? member : NULL;
 }
 
 bool mst_member_set_change(struct mst_member *member)
 {
     struct mst_job *job = member->job;
-    struct node_change change = {.node = mst_member_node(member), .revision = member->revision};
+    uint32_t node = mst_member_node(member);
 
-    if (!mst_tree_insert(&job->changes, &member->revision, &member->change_node)) {
-        return false;
-    }
-    return change.node == MST_NODE_NONE ||
-           mst_tree_insert(&job->node_changes, &change, &member->node_change_node);
+    return mst_index_try(&job->changes, &member->change_node, member->revision, 0) &&
+           (node == MST_NODE_NONE ||
+            mst_index_try(&job->node_changes, &member->node_change_node, node, member->revision));
 }
 
 struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revision)
 {
-    struct mst_tree_node *node = mst_tree_at_or_after(&job->faults, &revision);
-
-    return node ? MST_CONTAINER(node, struct mst_member, seat.fault_node) : NULL;
+    return MST_FOUND(mst_index_from(&job->faults, revision, 0), struct mst_member, seat.fault_node);
 }
 
 /* ---- places ---- */
@@ -227,9 +131,7 @@ static bool reserve_rank(struct mst_job *job)
 
 struct mst_member *mst_member_new(struct mst_job *job, enum mst_role role, uint32_t index)
 {
-    struct place place = {.role = role, .index = index};
     struct mst_member *member;
-    bool fresh;
 
     if (role == MST_ROLE_RANK && !reserve_rank(job)) {
         return NULL;
@@ -244,8 +146,7 @@ struct mst_member *mst_member_new(struct mst_job *job, enum mst_role role, uint3
     member->end = MST_ABSENT;
     member->agent = MST_NODE_NONE;
     member->incarnation = job->past->incarnation; /* of its last holder at most */
-    fresh = mst_tree_insert(&job->members, &place, &member->node);
-    MST_ASSERT(fresh);
+    mst_index_put(&job->members, &member->place, role, index);
     job->rank_places += role == MST_ROLE_RANK;
     return member;
 }
@@ -255,7 +156,7 @@ void mst_member_forget(struct mst_member *member)
     struct mst_job *job = member->job;
 
     MST_ASSERT(member->end == MST_ABSENT);
-    mst_tree_remove(&job->members, &member->node);
+    mst_index_remove(&job->members, &member->place);
     job->rank_places -= member->role == MST_ROLE_RANK;
     mst_member_free(job->core, member);
 }
@@ -280,8 +181,8 @@ void mst_member_touch(struct mst_member *member)
         member->owes_touch = true;
         return;
     }
-    mst_tree_remove(&job->changes, &member->change_node);
-    mst_tree_remove(&job->node_changes, &member->node_change_node);
+    mst_index_remove(&job->changes, &member->change_node);
+    mst_index_remove(&job->node_changes, &member->node_change_node);
     member->revision = mst_job_next_revision(job);
     fresh = mst_member_set_change(member);
     MST_ASSERT(fresh);
@@ -328,7 +229,7 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     mst_blob_drop(&member->job->core->mem, member->host);
     member->host = host;
     member->pid = session->pid;
-    mst_tree_remove(&member->job->node_changes, &member->node_change_node);
+    mst_index_remove(&member->job->node_changes, &member->node_change_node);
     member->agent = session->agent; /* it may be of another node than the one before it */
     member->heard_ns = session->heard_ns;
     member->job->living += member->role == MST_ROLE_RANK;
@@ -390,7 +291,6 @@ bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fau
 {
     struct mst_job *job = member->job;
     struct mst_seat *seat = &member->seat;
-    bool fresh;
 
     if (seat->fault_revision != 0) {
         return false;
@@ -401,8 +301,7 @@ bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fau
     seat->fault_text = mst_blob_keep(fault->text);
     seat->fault_ns = job->core->now_ns;
     seat->fault_told_by = fault->told_by;
-    fresh = mst_tree_insert(&job->faults, &seat->fault_revision, &seat->fault_node);
-    MST_ASSERT(fresh);
+    mst_index_put(&job->faults, &seat->fault_node, seat->fault_revision, 0);
     mst_watch_wake_faults(job, seat->fault_revision);
     return true;
 }
@@ -437,7 +336,7 @@ static void leave_seat(struct mst_member *member, const struct mst_loss *loss)
 void mst_member_forget_fence(struct mst_member *member)
 {
     if (member->fenced) {
-        mst_tree_remove(&member->job->core->fences, &member->fence_node);
+        mst_index_remove(&member->job->core->fences, &member->fence_node);
         member->fenced = false;
     }
 }
@@ -446,7 +345,8 @@ bool mst_member_set_fence(struct mst_member *member, struct mst_token token)
 {
     mst_member_forget_fence(member);
     member->fence_token = token;
-    member->fenced = mst_tree_insert(&member->job->core->fences, &token, &member->fence_node);
+    member->fenced =
+        mst_index_try(&member->job->core->fences, &member->fence_node, token.high, token.low);
     return member->fenced;
 }
 
@@ -597,6 +497,15 @@ struct mst_who mst_member_who(const struct mst_member *member)
         .host = mst_blob_slice(member->host),
         .node = member->agent,
     };
+}
+
+struct mst_who mst_member_absent_who(uint32_t index)
+{
+    return (struct mst_who){.index = index,
+                            .rank = MST_RANK_NONE,
+                            .role = MST_ROLE_RANK,
+                            .state = MST_ABSENT,
+                            .node = MST_NODE_NONE};
 }
 
 struct mst_who mst_member_seat_who(const struct mst_member *member)

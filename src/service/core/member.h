@@ -28,7 +28,7 @@ struct mst_seat {
 
     /* The first reported fault. */
     uint64_t fault_revision; /* 0: none */
-    struct mst_tree_node fault_node;
+    struct mst_index_node fault_node;
     enum mst_cause fault_cause;
     int32_t fault_code;
     struct mst_blob *fault_text;
@@ -41,7 +41,7 @@ struct mst_member {
     struct mst_round *waits_at; /* borrowed: the round it contributed to last, if that is open */
     struct mst_seat seat;
 
-    struct mst_tree_node node; /* in job->members */
+    struct mst_index_node place; /* in job->members */
     struct mst_job *job;
     enum mst_role role;
     uint32_t index;
@@ -59,10 +59,10 @@ struct mst_member {
     bool loss_uncounted;          /* GONE, which may still be refined */
     bool owes_touch;              /* it has changed while the core is held; only a record that
                                      begins then keeps it */
-    struct mst_tree_node fence_node;
+    struct mst_index_node fence_node;
     struct mst_token fence_token;
     uint64_t revision; /* of its last change */
-    struct mst_tree_node change_node, node_change_node;
+    struct mst_index_node change_node, node_change_node;
     struct mst_list in_ready; /* linked: it is ready for the next generation */
     bool spare;               /* it was passed over, and waits */
     bool chosen;              /* while a generation is seated */
@@ -75,11 +75,6 @@ struct mst_loss {
     struct mst_blob *text; /* borrowed; NULL: none */
     uint32_t told_by;      /* 1 + the agent; 0: the rank itself or the service */
 };
-
-void mst_member_tree_init(struct mst_tree *tree);
-void mst_member_changes_init(struct mst_tree *changes, struct mst_tree *node_changes,
-                             struct mst_tree *faults);
-void mst_member_fences_init(struct mst_tree *fences);
 
 /* The place whose last holder with this token is lost, or NULL. */
 struct mst_member *mst_member_fenced(struct mst_core *core, struct mst_token token);
@@ -151,6 +146,7 @@ muster_status mst_member_report(struct mst_session *session, struct mst_waiter *
 bool mst_member_seated(const struct mst_member *member); /* its holder is in the generation */
 enum mst_state mst_member_state(const struct mst_member *member);
 struct mst_who mst_member_who(const struct mst_member *member);
+struct mst_who mst_member_absent_who(uint32_t index); /* of a rank that was never here */
 struct mst_who mst_member_seat_who(
     const struct mst_member *member); /* of the rank in the generation, not of the place's holder */
 

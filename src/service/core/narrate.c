@@ -9,7 +9,7 @@ void mst_narrate(const struct mst_job *job, enum mst_level level, const char *fo
     char array[512];
     struct mst_text text = mst_text_in(array, sizeof(array));
     struct mst_trace trace = {
-        .now_ns = job->core->now_ns, .level = level, .job = mst_job_name(job), .text = array};
+        .now_ns = job->core->now_ns, .level = level, .job = job->named.name, .text = array};
     va_list arguments;
 
     if (!config->trace) {

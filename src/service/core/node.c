@@ -10,76 +10,37 @@
 
 /* ---- who is in it ---- */
 
-struct entry {
-    uint32_t agent;
-    enum mst_role role;
-    uint32_t index;
-    bool holds; /* who waits for a place comes before who holds it */
-};
-
-static int compare(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-static int order(const void *key, const struct mst_tree_node *node)
-{
-    const struct entry *entry = key;
-    const struct mst_session *session = MST_OF(node, struct mst_session, in_node);
-    int before = compare(entry->agent, session->agent);
-
-    if (before == 0) {
-        before = compare(entry->role, session->role);
-    }
-    if (before == 0) {
-        before = compare(entry->index, session->member->index);
-    }
-    return before != 0 ? before : compare(entry->holds, !session->claiming);
-}
-
-void mst_node_tree_init(struct mst_tree *tree)
-{
-    mst_tree_init(tree, order);
-}
-
-void mst_node_leave(struct mst_session *session)
-{
-    mst_tree_remove(&session->job->nodes, &session->in_node);
-}
-
-void mst_node_enter(struct mst_session *session)
-{
-    struct entry entry = {.agent = session->agent,
-                          .role = session->role,
-                          .index = session->member->index,
-                          .holds = !session->claiming};
-    bool fresh;
-
-    mst_node_leave(session);
-    if (session->agent != MST_NODE_NONE) {
-        fresh = mst_tree_insert(&session->job->nodes, &entry, &session->in_node);
-        MST_ASSERT(fresh);
-    }
-}
-
 /* Of this node, or NULL. */
-static struct mst_session *in_node(struct mst_tree_node *node, uint32_t agent)
+static struct mst_session *in_node(struct mst_index_node *entry, uint32_t agent)
 {
-    struct mst_session *session = node ? MST_CONTAINER(node, struct mst_session, in_node) : NULL;
-
-    return session && session->agent == agent ? session : NULL;
+    return entry && entry->high == agent ? MST_FOUND(entry, struct mst_session, in_node) : NULL;
 }
 
 static struct mst_session *first_of(const struct mst_job *job, uint32_t agent)
 {
-    struct entry entry = {.agent = agent};
-
-    return in_node(mst_tree_at_or_after(&job->nodes, &entry), agent);
+    return in_node(mst_index_from(&job->nodes, agent, 0), agent);
 }
 
 static struct mst_session *next_of(const struct mst_session *session)
 {
-    return in_node(mst_tree_next(&session->in_node), session->agent);
+    return in_node(mst_index_next(&session->in_node), session->agent);
+}
+
+void mst_node_leave(struct mst_session *session)
+{
+    mst_index_remove(&session->job->nodes, &session->in_node);
+}
+
+/* By role and index; a session that waits for a place comes before its holder. */
+void mst_node_enter(struct mst_session *session)
+{
+    uint64_t place = (uint64_t)session->role << 32 | session->member->index;
+
+    mst_node_leave(session);
+    if (session->agent != MST_NODE_NONE) {
+        mst_index_put(&session->job->nodes, &session->in_node, session->agent,
+                      place << 1 | !session->claiming);
+    }
 }
 
 static struct mst_session *agent_of(const struct mst_job *job, uint32_t agent)

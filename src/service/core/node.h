@@ -23,8 +23,6 @@
 
 #include "service/core/session.h"
 
-void mst_node_tree_init(struct mst_tree *tree);
-
 /* A session that names a node has a place, or waits for one; and again when that changes. */
 void mst_node_enter(struct mst_session *session);
 void mst_node_leave(struct mst_session *session);

@@ -20,10 +20,21 @@
 #include "proto/request.h"
 #include "service/core/alarm.h"
 #include "service/core/core.h"
+#include "service/core/index.h"
+#include "service/core/named.h"
 
 /* MST_CONTAINER for what is only looked at. */
 #define MST_OF(pointer, type, member)                                                              \
     ((const type *)(const void *)((const char *)(const void *)(pointer)-offsetof(type, member)))
+
+/* MST_CONTAINER of what a search returned: NULL stays NULL. */
+#define MST_FOUND(pointer, type, member)                                                           \
+    ((type *)mst_part_record((pointer), offsetof(type, member)))
+
+static inline void *mst_part_record(void *member, size_t offset)
+{
+    return member ? (char *)member - offset : NULL;
+}
 
 struct mst_core;
 struct mst_host;

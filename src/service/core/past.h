@@ -10,15 +10,10 @@
 #include "service/core/part.h"
 
 struct mst_past {
-    struct mst_tree_node node; /* in core->pasts while the job is ended */
-    struct mst_list in_list;   /* the same, in the order they ended */
-    uint64_t generation;       /* the largest known of */
-    uint64_t incarnation;      /* of any place */
-    uint32_t name_size;
-    char name[];
+    struct mst_named named; /* in core->pasts while the job is ended */
+    uint64_t generation;    /* the largest known of */
+    uint64_t incarnation;   /* of any place */
 };
-
-void mst_past_tree_init(struct mst_tree *tree);
 
 /* The past of a job that may begin: what is remembered of its name, which stays where it is for
  * now, else an empty one. NULL: no memory. */

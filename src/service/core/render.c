@@ -17,17 +17,20 @@ struct page {
     struct mst_core *core;
     size_t bytes;
     uint32_t most;
+    uint64_t last; /* the cursor of its last item: where the next page continues */
 };
 
-static struct page new_page(struct mst_core *core)
+static struct page new_page(struct mst_core *core, uint64_t after)
 {
     core->reply.items = core->items;
     core->reply.item_count = 0;
-    return (struct page){.core = core, .most = MST_PAGE_ITEMS};
+    return (struct page){.core = core, .most = MST_PAGE_ITEMS, .last = after};
 }
 
-/* The next item, that will borrow about `bytes`; NULL: the page is full. */
-static struct mst_item *add_item(struct page *page, enum mst_item_kind kind, size_t bytes)
+/* The next item, which will borrow about `bytes`; NULL: the page is full, and the reply says so.
+ * `cursor`: the page may end after this item. */
+static struct mst_item *add_item(struct page *page, enum mst_item_kind kind, size_t bytes,
+                                 uint64_t cursor)
 {
     struct mst_reply *reply = &page->core->reply;
     struct mst_item *item;
@@ -35,9 +38,11 @@ static struct mst_item *add_item(struct page *page, enum mst_item_kind kind, siz
     /* The first item always fits, or one large value would end every listing. */
     if (reply->item_count >= page->most ||
         (reply->item_count > 0 && page->bytes + bytes > MST_PAGE_BYTES)) {
+        reply->next = page->last;
         return NULL;
     }
     page->bytes += bytes;
+    page->last = cursor;
     item = &page->core->items[reply->item_count++];
     *item = (struct mst_item){.kind = kind};
     return item;
@@ -57,7 +62,7 @@ static void fill_member(struct mst_item *item, const struct mst_member *member)
     item->revision = member->revision;
     item->value = mst_blob_slice(member->text);
     if (member->waits_at) {
-        item->name = mst_round_name_slice(member->waits_at->name);
+        item->name = member->waits_at->name->named.name;
         item->number = member->waits_at->number;
     }
 }
@@ -74,7 +79,7 @@ static void render_list(struct mst_core *core, const struct mst_waiter *waiter)
     const struct mst_keyspace *space = mst_keyspace_of(waiter->job, waiter->page.generation);
     struct mst_slice prefix = mst_blob_slice(waiter->page.prefix);
     struct mst_slice after = mst_blob_slice(waiter->page.after_name);
-    struct page page = new_page(core);
+    struct page page = new_page(core, 1); /* the client continues after the last name */
     const struct mst_key *key;
 
     if (!space) { /* sealed since: the key space is gone */
@@ -92,26 +97,19 @@ static void render_list(struct mst_core *core, const struct mst_waiter *waiter)
         if (!key->value) {
             continue;
         }
-        item = add_item(&page, MST_ITEM_KEY, key->name_size + key->value->size);
+        item = add_item(&page, MST_ITEM_KEY, key->name_size + key->value->size, 1);
         if (!item) {
-            core->reply.next = 1;
             return;
         }
         fill_key(core, item, key);
     }
 }
 
-/* A cursor over members: 1 + role and index of the last one told. */
-static uint64_t member_cursor(const struct mst_member *member)
-{
-    return ((uint64_t)member->role << 32 | member->index) + 1;
-}
-
+/* A cursor over members: 1 + role and index of the last one. */
 static void render_members(struct mst_core *core, const struct mst_waiter *waiter)
 {
     uint64_t after = waiter->page.after;
-    uint64_t last = after;
-    struct page page = new_page(core);
+    struct page page = new_page(core, after);
     struct mst_member *member;
 
     if (after >> 32 > MST_ROLE_AGENT) {
@@ -119,47 +117,42 @@ static void render_members(struct mst_core *core, const struct mst_waiter *waite
     }
     member = mst_member_from(waiter->job, (enum mst_role)(after >> 32), (uint32_t)after);
     for (; member; member = mst_member_next(member)) {
-        struct mst_item *item = add_item(&page, MST_ITEM_MEMBER, member_bytes(member));
+        uint64_t cursor = ((uint64_t)member->role << 32 | member->index) + 1;
+        struct mst_item *item = add_item(&page, MST_ITEM_MEMBER, member_bytes(member), cursor);
 
         core->walked++;
         if (!item) {
-            core->reply.next = last;
             return;
         }
         fill_member(item, member);
-        last = member_cursor(member);
     }
 }
 
 static void render_rounds(struct mst_core *core, const struct mst_waiter *waiter)
 {
-    uint64_t last = waiter->page.after;
-    struct page page = new_page(core);
+    struct page page = new_page(core, waiter->page.after);
 
-    MST_LIST_EACH(node, following, &waiter->job->round_list)
+    MST_NAMED_EACH(const struct mst_round_name, name, &waiter->job->round_names)
     {
-        const struct mst_round_name *name = mst_round_name_of_list(node);
         struct mst_item *item;
 
         core->walked++;
         if (name->serial <= waiter->page.after || !name->open) {
             continue;
         }
-        item = add_item(&page, MST_ITEM_ROUND, name->name_size);
+        item = add_item(&page, MST_ITEM_ROUND, name->named.name.size, name->serial);
         if (!item) {
-            core->reply.next = last;
             return;
         }
-        item->name = mst_round_name_slice(name);
+        item->name = name->named.name;
         item->number = name->number;
         item->arrived = name->open->arrived;
         item->expected = name->open->part_count;
         item->who = mst_round_first_missing(name->open);
-        last = name->serial;
     }
 }
 
-/* Where every rank has a seat there are none, and nobody is to be looked for. */
+/* Where every rank has a seat there are no spares to look for. */
 static uint32_t spares_of(const struct mst_job *job)
 {
     const struct mst_member *member = mst_member_from(job, MST_ROLE_RANK, 0);
@@ -175,74 +168,62 @@ static uint32_t spares_of(const struct mst_job *job)
 
 static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
 {
-    uint64_t last = waiter->page.after;
-    struct page page = new_page(core);
+    struct page page = new_page(core, waiter->page.after);
 
-    MST_LIST_EACH(node, following, &core->job_list)
+    MST_NAMED_EACH(const struct mst_job, job, &core->jobs)
     {
-        const struct mst_job *job = mst_job_of_list(node);
         struct mst_item *item;
 
         core->walked++;
         if (job->serial <= waiter->page.after) {
             continue;
         }
-        item = add_item(&page, MST_ITEM_JOB, job->name_size);
+        item = add_item(&page, MST_ITEM_JOB, job->named.name.size, job->serial);
         if (!item) {
-            core->reply.next = last;
             return;
         }
-        item->name = mst_job_name(job);
+        item->name = job->named.name;
         item->listening = 1U + mst_watch_count(&job->keys, mst_slice_text(MST_PREEMPT_PREFIX));
         item->number = job->generation;
         item->arrived = job->living - spares_of(job);
         item->expected = job->size;
-        last = job->serial;
     }
 }
 
 static void render_hosts(struct mst_core *core, const struct mst_waiter *waiter)
 {
-    uint64_t last = waiter->page.after;
-    struct page page = new_page(core);
+    struct page page = new_page(core, waiter->page.after);
 
-    MST_LIST_EACH(node, following, &waiter->job->host_list)
+    MST_NAMED_EACH(const struct mst_host, host, &waiter->job->hosts)
     {
-        const struct mst_host *host = mst_host_of_list(node);
         struct mst_item *item;
 
         core->walked++;
         if (host->serial <= waiter->page.after) {
             continue;
         }
-        item = add_item(&page, MST_ITEM_HOST, host->name_size);
+        item = add_item(&page, MST_ITEM_HOST, host->named.name.size, host->serial);
         if (!item) {
-            core->reply.next = last;
             return;
         }
-        item->name = mst_host_name(host);
+        item->name = host->named.name;
         item->number = host->node_losses;
         item->expected = host->rank_losses;
         item->arrived = host->members;
-        last = host->serial;
     }
 }
 
 static void render_round_members(struct mst_core *core, const struct mst_waiter *waiter)
 {
     const struct mst_round *round = waiter->round;
-    struct page page = new_page(core);
+    struct page page = new_page(core, waiter->page.after);
 
-    if (waiter->page.after > round->part_count) {
-        return;
-    }
-    for (uint32_t i = (uint32_t)waiter->page.after; i < round->part_count; i++) {
+    for (uint64_t i = waiter->page.after; i < round->part_count; i++) {
         struct mst_who who = mst_round_part_who(round, &round->parts[i]);
-        struct mst_item *item = add_item(&page, MST_ITEM_MEMBER, who.host.size);
+        struct mst_item *item = add_item(&page, MST_ITEM_MEMBER, who.host.size, i + 1);
 
         core->walked++;
         if (!item) {
-            core->reply.next = i;
             return;
         }
         item->who = who;
@@ -252,14 +233,14 @@ static void render_round_members(struct mst_core *core, const struct mst_waiter 
     }
 }
 
-/* ---- what befell a generation ---- */
+/* ---- the faults and losses of a generation ---- */
 
 static bool add_record(struct page *page, const struct mst_job *job,
-                       const struct mst_records *records, const struct mst_record *record)
+                       const struct mst_records *records, const struct mst_record *record,
+                       uint64_t cursor)
 {
-    struct mst_item *item =
-        add_item(page, MST_ITEM_FAULT,
-                 mst_blob_slice(record->text).size + mst_blob_slice(record->host).size);
+    size_t bytes = mst_blob_slice(record->text).size + mst_blob_slice(record->host).size;
+    struct mst_item *item = add_item(page, MST_ITEM_FAULT, bytes, cursor);
 
     if (item) {
         mst_record_fill(job, records, record, item);
@@ -267,45 +248,37 @@ static bool add_record(struct page *page, const struct mst_job *job,
     return item != NULL;
 }
 
-/* With a seal, to who is in the new generation: why the one before ended. */
+/* With a seal, for a member of the new generation: why the one before ended. */
 static void render_sealed(struct mst_core *core, const struct mst_waiter *waiter)
 {
     const struct mst_job *job = waiter->job;
     const struct mst_records *last = &job->last_records;
+    bool stood = waiter->command == MST_ROUND; /* with or without a seat */
     struct page page;
-
-    bool stood = waiter->command == MST_ROUND; /* also who has no seat then */
 
     if (!waiter->has_view || !mst_record_belongs(job, &waiter->view, stood)) {
         return;
     }
-    page = new_page(core);
+    page = new_page(core, last->total);
     core->reply.next = last->total;
     for (uint32_t i = 0; i < last->count; i++) {
-        if (!add_record(&page, job, last, &last->first[i])) {
+        if (!add_record(&page, job, last, &last->first[i], last->total)) {
             return;
         }
     }
 }
 
-/* A cursor over records, which a seal does not confuse: generation and number in it. */
-static uint64_t record_cursor(const struct mst_records *records, uint32_t i)
-{
-    return records->generation * (MST_NAMES_MAX + 1) + i + 1;
-}
-
+/* The cursor has the generation and the number in it, so a seal does not confuse it. */
 static bool add_records(struct page *page, const struct mst_waiter *waiter,
-                        const struct mst_records *records, uint64_t *last)
+                        const struct mst_records *records)
 {
     for (uint32_t i = 0; i < records->count; i++) {
-        if (record_cursor(records, i) <= waiter->page.after) {
-            continue;
-        }
-        if (!add_record(page, waiter->job, records, &records->first[i])) {
-            page->core->reply.next = *last;
+        uint64_t cursor = records->generation * (MST_NAMES_MAX + 1) + i + 1;
+
+        if (cursor > waiter->page.after &&
+            !add_record(page, waiter->job, records, &records->first[i], cursor)) {
             return false;
         }
-        *last = record_cursor(records, i);
     }
     return true;
 }
@@ -313,15 +286,14 @@ static bool add_records(struct page *page, const struct mst_waiter *waiter,
 static void render_faults(struct mst_core *core, const struct mst_waiter *waiter)
 {
     const struct mst_job *job = waiter->job;
-    struct page page = new_page(core);
-    uint64_t last = waiter->page.after;
+    struct page page = new_page(core, waiter->page.after);
 
     core->reply.number = (int64_t)mst_record_age_ms(job);
     core->reply.has_detail = true;
     core->reply.detail = (struct mst_detail){.arrived = mst_record_total(&job->records),
                                              .expected = mst_record_total(&job->last_records)};
-    if (add_records(&page, waiter, &job->last_records, &last)) {
-        (void)add_records(&page, waiter, &job->records, &last);
+    if (add_records(&page, waiter, &job->last_records)) {
+        (void)add_records(&page, waiter, &job->records);
     }
 }
 
@@ -335,90 +307,108 @@ muster_status mst_render_request(struct mst_session *session, struct mst_waiter 
 
 /* ---- a watch: four ordered sources, merged by revision ---- */
 
+enum source { KEYS, MEMBERS, FAULTS, VIEW, SOURCES };
+
 struct merge {
     const struct mst_waiter *waiter;
     struct mst_cursor cursor;
     struct mst_scan keys;
     struct mst_member *changed, *faulted;
-    uint64_t view; /* revision; 0: nothing of it to tell */
+    uint64_t next[SOURCES]; /* the revision of the next of each; NEVER: no more */
 };
+
+static void find_key(struct merge *merge)
+{
+    merge->next[KEYS] = merge->keys.key ? merge->keys.key->revision : NEVER;
+}
+
+static void find_member(struct merge *merge, uint64_t from)
+{
+    const struct mst_waiter *waiter = merge->waiter;
+
+    merge->changed = mst_member_changed(waiter->job, waiter->watch.node, from);
+    merge->next[MEMBERS] = merge->changed ? merge->changed->revision : NEVER;
+}
+
+static void find_fault(struct merge *merge, uint64_t from)
+{
+    merge->faulted = mst_member_faulted(merge->waiter->job, from);
+    merge->next[FAULTS] = merge->faulted ? merge->faulted->seat.fault_revision : NEVER;
+}
 
 static struct merge merge_from(const struct mst_waiter *waiter)
 {
     const struct mst_job *job = waiter->job;
     const struct mst_prefix *prefix = waiter->watch.prefix;
-    struct merge merge = {
-        .waiter = waiter, .cursor = mst_watch_cursor(waiter), .keys = {.end = NEVER}};
+    struct merge merge = {.waiter = waiter,
+                          .cursor = mst_watch_cursor(waiter),
+                          .keys = {.end = NEVER},
+                          .next = {NEVER, NEVER, NEVER, NEVER}};
     uint64_t from = merge.cursor.after + 1;
 
     if (prefix) { /* it watches keys */
         mst_scan_begin(&merge.keys, waiter->core, prefix->space,
                        mst_slice_of(prefix->bytes, prefix->size), merge.cursor.after);
+        find_key(&merge);
     }
     if (waiter->watch.kinds & MST_WATCH_MEMBERS) {
-        merge.changed = mst_member_changed(job, waiter->watch.node, from);
+        find_member(&merge, from);
     }
     if (waiter->watch.kinds & MST_WATCH_FAULTS) {
-        merge.faulted = mst_member_faulted(job, from);
+        find_fault(&merge, from);
     }
     if ((waiter->watch.kinds & MST_WATCH_VIEW) && job->view_revision >= from) {
-        merge.view = job->view_revision;
+        merge.next[VIEW] = job->view_revision;
     }
     return merge;
 }
 
-static uint64_t lowest(const struct merge *merge)
+/* Where the lowest revision is next; SOURCES: nowhere. */
+static enum source lowest(const struct merge *merge)
 {
-    uint64_t revision = NEVER;
+    enum source lowest = KEYS;
 
-    if (merge->keys.key) {
-        revision = merge->keys.key->revision;
+    for (enum source source = MEMBERS; source < SOURCES; source++) {
+        if (merge->next[source] < merge->next[lowest]) {
+            lowest = source;
+        }
     }
-    if (merge->changed && merge->changed->revision < revision) {
-        revision = merge->changed->revision;
-    }
-    if (merge->faulted && merge->faulted->seat.fault_revision < revision) {
-        revision = merge->faulted->seat.fault_revision;
-    }
-    if (merge->view != 0 && merge->view < revision) {
-        revision = merge->view;
-    }
-    return revision <= merge->keys.end ? revision : NEVER;
+    return merge->next[lowest] <= merge->keys.end && merge->next[lowest] != NEVER ? lowest
+                                                                                  : SOURCES;
 }
 
 static bool tell_key(struct page *page, struct merge *merge)
 {
     const struct mst_key *key = merge->keys.key;
     struct mst_item *item = add_item(page, key->value ? MST_ITEM_KEY : MST_ITEM_DELETED,
-                                     key->name_size + mst_blob_slice(key->value).size);
+                                     key->name_size + mst_blob_slice(key->value).size, 0);
 
     if (!item) {
         return false;
     }
     fill_key(page->core, item, key);
     mst_scan_next(&merge->keys);
+    find_key(merge);
     return true;
 }
 
 static bool tell_member(struct page *page, struct merge *merge)
 {
-    struct mst_item *item = add_item(page, MST_ITEM_MEMBER, member_bytes(merge->changed));
+    struct mst_item *item = add_item(page, MST_ITEM_MEMBER, member_bytes(merge->changed), 0);
 
     if (!item) {
         return false;
     }
     fill_member(item, merge->changed);
-    merge->changed =
-        mst_member_changed(merge->waiter->job, merge->waiter->watch.node, item->revision + 1);
+    find_member(merge, item->revision + 1);
     return true;
 }
 
 static bool tell_fault(struct page *page, struct merge *merge)
 {
     const struct mst_seat *seat = &merge->faulted->seat;
-    struct mst_item *item =
-        add_item(page, MST_ITEM_FAULT,
-                 mst_blob_slice(seat->fault_text).size + mst_blob_slice(seat->host).size);
+    size_t bytes = mst_blob_slice(seat->fault_text).size + mst_blob_slice(seat->host).size;
+    struct mst_item *item = add_item(page, MST_ITEM_FAULT, bytes, 0);
 
     if (!item) {
         return false;
@@ -432,11 +422,11 @@ static bool tell_fault(struct page *page, struct merge *merge)
     item->arrived = mst_record_after_ms(&merge->waiter->job->records, seat->fault_ns);
     item->expected = seat->fault_told_by;
     item->revision = seat->fault_revision;
-    merge->faulted = mst_member_faulted(merge->waiter->job, item->revision + 1);
+    find_fault(merge, item->revision + 1);
     return true;
 }
 
-/* It may have lost its place since it was woken, or got the one it claimed when it asked. */
+/* The watcher may have lost its place since it was woken, or got the place that it claimed. */
 static struct mst_view watcher_view(const struct mst_waiter *waiter)
 {
     const struct mst_session *session = waiter->link->session;
@@ -453,37 +443,25 @@ static bool tell_view(struct page *page, struct merge *merge)
 {
     const struct mst_job *job = merge->waiter->job;
     const struct mst_record *first = mst_record_first(job);
-    struct mst_item *item = add_item(page, MST_ITEM_VIEW, 0);
+    struct mst_item *item = add_item(page, MST_ITEM_VIEW, 0, 0);
     struct mst_reply *reply = &page->core->reply;
 
     if (!item) {
         return false;
     }
-    item->revision = merge->view;
+    item->revision = merge->next[VIEW];
     reply->has_view = true;
     reply->view = watcher_view(merge->waiter);
     if (reply->view.attention == MST_INTERRUPT && first) { /* why */
         reply->has_detail = true;
         reply->detail = (struct mst_detail){.who_count = 1, .who = {mst_record_who(job, first)}};
     }
-    merge->view = 0;
+    merge->next[VIEW] = NEVER;
     return true;
 }
 
-static bool tell_lowest(struct page *page, struct merge *merge, uint64_t revision)
-{
-    page->core->walked++;
-    if (merge->keys.key && merge->keys.key->revision == revision) {
-        return tell_key(page, merge);
-    }
-    if (merge->changed && merge->changed->revision == revision) {
-        return tell_member(page, merge);
-    }
-    if (merge->faulted && merge->faulted->seat.fault_revision == revision) {
-        return tell_fault(page, merge);
-    }
-    return tell_view(page, merge);
-}
+static bool (*const tell[SOURCES])(struct page *page, struct merge *merge) = {
+    [KEYS] = tell_key, [MEMBERS] = tell_member, [FAULTS] = tell_fault, [VIEW] = tell_view};
 
 /* There is more after `told`. */
 static uint64_t cursor_after(const struct merge *merge, uint64_t told)
@@ -500,24 +478,27 @@ static uint64_t cursor_after(const struct merge *merge, uint64_t told)
 static void render_watch(struct mst_core *core, const struct mst_waiter *waiter)
 {
     const struct mst_job *job = waiter->job;
-    const struct mst_prefix *prefix = waiter->watch.prefix;
-    struct page page = new_page(core);
+    struct page page = new_page(core, 0); /* a watch continues after a revision */
     struct merge merge;
+    enum source source;
     uint64_t told;
-    uint64_t revision;
 
-    if (prefix && waiter->watch.generation != 0 && waiter->watch.generation != job->generation) {
+    if (waiter->watch.prefix && waiter->watch.generation != 0 &&
+        waiter->watch.generation != job->generation) {
         core->reply.status = MUSTER_EFENCED; /* sealed since */
         return;
     }
     merge = merge_from(waiter);
     told = merge.cursor.after;
     if (merge.cursor.reset) {
-        add_item(&page, MST_ITEM_RESET, 0);
+        add_item(&page, MST_ITEM_RESET, 0, 0);
         page.most++;
     }
-    while ((revision = lowest(&merge)) != NEVER) {
-        if (!tell_lowest(&page, &merge, revision)) {
+    while ((source = lowest(&merge)) != SOURCES) {
+        uint64_t revision = merge.next[source];
+
+        core->walked++;
+        if (!tell[source](&page, &merge)) {
             core->reply.revision = cursor_after(&merge, told);
             return;
         }
@@ -529,29 +510,21 @@ static void render_watch(struct mst_core *core, const struct mst_waiter *waiter)
 
 /* ---- details ---- */
 
-/* As it was when `asker` still waited: asking withdrew its readiness, and it is not the one whom it
- * looks for. */
+/* As it was while `asker` waited: its request withdrew its readiness, and it does not miss itself.
+ */
 static void render_not_ready(struct mst_detail *detail, const struct mst_job *job,
                              const struct mst_member *asker)
 {
-    uint32_t index = 0;
-
     detail->arrived = job->ready_count + (asker && !mst_list_linked(&asker->in_ready));
     detail->expected = job->size;
     detail->missing = job->size > detail->arrived ? job->size - detail->arrived : 0;
-    while (index < job->size && detail->who_count < MST_NAMES_MAX) {
+    for (uint32_t index = 0; index < job->size && detail->who_count < MST_NAMES_MAX; index++) {
         const struct mst_member *member = mst_member_find(job, MST_ROLE_RANK, index);
 
-        if (!member) {
-            detail->who[detail->who_count++] = (struct mst_who){.index = index,
-                                                                .rank = MST_RANK_NONE,
-                                                                .role = MST_ROLE_RANK,
-                                                                .state = MST_ABSENT,
-                                                                .node = MST_NODE_NONE};
-        } else if (member != asker && !mst_list_linked(&member->in_ready)) {
-            detail->who[detail->who_count++] = mst_member_who(member);
+        if (!member || (member != asker && !mst_list_linked(&member->in_ready))) {
+            detail->who[detail->who_count++] =
+                member ? mst_member_who(member) : mst_member_absent_who(index);
         }
-        index++;
     }
 }
 
@@ -601,94 +574,54 @@ static void render_round(struct mst_core *core, const struct mst_waiter *waiter)
     reply->item_count = round->item_count;
 }
 
-/* A failure that has a result all the same; not of one who gave the wait up before it. */
+/* A failure that has a result all the same; not if the waiter was cancelled before. */
 static bool ends_with_value(const struct mst_waiter *waiter)
 {
     return waiter->command == MST_ROUND && waiter->round &&
            waiter->status == waiter->round->status && mst_round_has_value(waiter->round);
 }
 
-static void render_payload(struct mst_core *core, const struct mst_waiter *waiter)
+static void render_value(struct mst_core *core, const struct mst_waiter *waiter)
 {
-    switch (waiter->command) {
-    case MST_GET:
-        core->reply.value = mst_blob_slice(waiter->keys.value);
-        break;
-    case MST_LIST:
-        render_list(core, waiter);
-        break;
-    case MST_WATCH:
-        render_watch(core, waiter);
-        break;
-    case MST_ROUND:
-        render_round(core, waiter);
-        break;
-    case MST_ROUND_MEMBERS:
-        render_round_members(core, waiter);
-        break;
-    case MST_MEMBERS:
-        render_members(core, waiter);
-        break;
-    case MST_ROUNDS:
-        render_rounds(core, waiter);
-        break;
-    case MST_JOBS:
-        render_jobs(core, waiter);
-        break;
-    case MST_HOSTS:
-        render_hosts(core, waiter);
-        break;
-    case MST_FAULTS:
-        render_faults(core, waiter);
-        break;
-    case MST_JOIN:
-        core->reply.value = mst_blob_slice(waiter->join.value);
-        render_sealed(core, waiter);
-        break;
-    case MST_OPEN:
-    case MST_RENEW:
-    case MST_LEAVE:
-    case MST_CANCEL:
-    case MST_WRITE:
-    case MST_WAIT:
-    case MST_FAULT:
-    case MST_LOST:
-    case MST_CUT:
-        break;
-    }
+    core->reply.value = mst_blob_slice(waiter->keys.value);
+}
+
+static void render_join(struct mst_core *core, const struct mst_waiter *waiter)
+{
+    core->reply.value = mst_blob_slice(waiter->join.value);
+    render_sealed(core, waiter);
+}
+
+enum cost { CHEAP, SEARCH };
+
+/* What a reply carries beside its numbers, by command. */
+static const struct row {
+    void (*render)(struct mst_core *core, const struct mst_waiter *waiter);
+    enum cost cost; /* SEARCH: a page, for which records are looked at */
+} rows[] = {
+    [MST_JOIN] = {render_join, CHEAP},        [MST_GET] = {render_value, CHEAP},
+    [MST_LIST] = {render_list, SEARCH},       [MST_WATCH] = {render_watch, SEARCH},
+    [MST_ROUND] = {render_round, CHEAP},      [MST_ROUND_MEMBERS] = {render_round_members, SEARCH},
+    [MST_MEMBERS] = {render_members, SEARCH}, [MST_ROUNDS] = {render_rounds, SEARCH},
+    [MST_JOBS] = {render_jobs, SEARCH},       [MST_HOSTS] = {render_hosts, SEARCH},
+    [MST_FAULTS] = {render_faults, SEARCH},
+};
+
+static const struct row *row_of(enum mst_command command)
+{
+    static const struct row none = {NULL, CHEAP};
+
+    return command < sizeof(rows) / sizeof(rows[0]) ? &rows[command] : &none;
 }
 
 bool mst_render_searches(const struct mst_waiter *waiter)
 {
-    switch (waiter->command) {
-    case MST_LIST:
-    case MST_WATCH:
-    case MST_ROUND_MEMBERS:
-    case MST_MEMBERS:
-    case MST_ROUNDS:
-    case MST_JOBS:
-    case MST_HOSTS:
-    case MST_FAULTS:
-        return waiter->status == MUSTER_OK;
-    case MST_OPEN:
-    case MST_JOIN:
-    case MST_RENEW:
-    case MST_LEAVE:
-    case MST_CANCEL:
-    case MST_WRITE:
-    case MST_GET:
-    case MST_WAIT:
-    case MST_ROUND:
-    case MST_FAULT:
-    case MST_LOST:
-    case MST_CUT:
-        break;
-    }
-    return false;
+    return waiter->status == MUSTER_OK && row_of(waiter->command)->cost == SEARCH;
 }
 
 void mst_render_reply(struct mst_core *core, struct mst_waiter *waiter)
 {
+    const struct row *row = row_of(waiter->command);
     struct mst_reply *reply = &core->reply;
 
     memset(reply, 0, offsetof(struct mst_reply, detail));
@@ -700,8 +633,8 @@ void mst_render_reply(struct mst_core *core, struct mst_waiter *waiter)
     reply->has_view = waiter->has_view;
     reply->view = waiter->view;
     render_detail(reply, waiter);
-    if (waiter->status == MUSTER_OK || ends_with_value(waiter)) {
-        render_payload(core, waiter);
+    if (row->render && (waiter->status == MUSTER_OK || ends_with_value(waiter))) {
+        row->render(core, waiter);
     }
     if (waiter->status == MUSTER_ENOSPACE && core->held) {
         reply->value = mst_slice_text(core->held);

@@ -35,10 +35,8 @@ static bool take_limits(struct mst_core *core, const struct mst_core_config *con
 static void trim(struct mst_core *core)
 {
     mst_past_trim(core);
-    MST_LIST_EACH(node, following, &core->job_list)
+    MST_NAMED_EACH(struct mst_job, job, &core->jobs)
     {
-        struct mst_job *job = mst_job_of_list(node);
-
         mst_keyspace_trim(job, &job->keys);
         mst_keyspace_trim(job, &job->generation_keys);
     }
@@ -47,8 +45,7 @@ static void trim(struct mst_core *core)
 muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
                               const struct mst_core_config *config)
 {
-    struct mst_session *session;
-    struct mst_tree_node *node;
+    struct mst_link *link;
 
     if (!mst_core_config_makes_sense(config)) {
         return MUSTER_EINVAL;
@@ -60,13 +57,11 @@ muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
     mst_core_begin_input(core, now_ns);
     mst_core_raise(core, MST_WEIGHT_PROMISE);
     /* In their order: how the tree stands depends on more than what is in it. */
-    while ((node = mst_tree_first(&core->links))) {
-        mst_link_free(core, MST_CONTAINER(node, struct mst_link, node));
+    while ((link = mst_link_first(core))) {
+        mst_link_free(core, link);
     }
     MST_ASSERT(mst_list_empty(&core->effects));
-    for (session = mst_session_first(core); session; session = mst_session_next(session)) {
-        mst_session_extend(session);
-    }
+    mst_session_extend_all(core);
     trim(core);
     core->pulse_ns = NEVER; /* a new one begins: nobody was late for the old one */
     mst_core_end_input(core);
@@ -78,9 +73,9 @@ muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
 /* Who came and went meanwhile is told now. */
 static void touch_owed(struct mst_core *core)
 {
-    MST_LIST_EACH(node, following, &core->job_list)
+    MST_NAMED_EACH(struct mst_job, job, &core->jobs)
     {
-        struct mst_member *member = mst_member_first(mst_job_of_list(node));
+        struct mst_member *member = mst_member_first(job);
 
         for (; member; member = mst_member_next(member)) {
             if (member->owes_touch) {

@@ -12,64 +12,10 @@
 
 /* ---- names ---- */
 
-static int order(const void *key, const struct mst_tree_node *node)
-{
-    const struct mst_slice *name = key;
-
-    return mst_slice_compare(*name,
-                             mst_round_name_slice(MST_OF(node, struct mst_round_name, node)));
-}
-
-void mst_round_names_init(struct mst_tree *tree)
-{
-    mst_tree_init(tree, order);
-}
-
-struct mst_slice mst_round_name_slice(const struct mst_round_name *name)
-{
-    return mst_slice_of(name->name, name->name_size);
-}
-
-struct mst_round_name *mst_round_name_of_list(struct mst_list *node)
-{
-    return MST_CONTAINER(node, struct mst_round_name, in_list);
-}
-
-struct mst_round_name *mst_round_name_find(const struct mst_job *job, struct mst_slice bytes)
-{
-    struct mst_tree_node *node = mst_tree_find(&job->round_names, &bytes);
-
-    return node ? MST_CONTAINER(node, struct mst_round_name, node) : NULL;
-}
-
-struct mst_round_name *mst_round_name_new(struct mst_job *job, struct mst_slice bytes)
-{
-    struct mst_round_name *name = mst_mem_zalloc(&job->core->mem, sizeof(*name) + bytes.size);
-
-    if (!name) {
-        return NULL;
-    }
-    name->name_size = (uint32_t)bytes.size;
-    memcpy(name->name, bytes.data, bytes.size);
-    return name;
-}
-
 void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name)
 {
-    struct mst_slice bytes = mst_round_name_slice(name);
-    bool fresh;
-
     name->serial = ++job->round_serial;
-    fresh = mst_tree_insert(&job->round_names, &bytes, &name->node);
-    MST_ASSERT(fresh);
-    mst_list_append(&job->round_list, &name->in_list);
-}
-
-static void free_name(struct mst_job *job, struct mst_round_name *name)
-{
-    mst_tree_remove(&job->round_names, &name->node);
-    mst_list_remove(&name->in_list);
-    mst_mem_release(&job->core->mem, name);
+    mst_named_add(&job->round_names, &name->named);
 }
 
 /* ---- life ---- */
@@ -191,11 +137,7 @@ struct mst_who mst_round_part_who(const struct mst_round *round, const struct ms
     /* The place may have been taken since the round began. */
     const struct mst_member *member =
         part->member ? part->member : mst_member_find(round->job, MST_ROLE_RANK, part->index);
-    struct mst_who who = {.index = part->index,
-                          .rank = MST_RANK_NONE,
-                          .role = MST_ROLE_RANK,
-                          .state = MST_ABSENT,
-                          .node = MST_NODE_NONE};
+    struct mst_who who = mst_member_absent_who(part->index);
 
     if (member) {
         who = part->outside ? mst_member_who(member) : mst_member_seat_who(member);
@@ -316,7 +258,7 @@ static void tell_closed(const struct mst_round *round)
     }
     mst_narrate(round->job, MST_DEBUG,
                 "round-closed name=%.*s number=%" PRIu64 " status=%s arrived=%u%s%s",
-                MST_SLICE_ARGS(mst_round_name_slice(round->name)), round->number,
+                MST_SLICE_ARGS(round->name->named.name), round->number,
                 mst_narrate_status(round->status), round->arrived, lost, missing);
 }
 
@@ -406,16 +348,17 @@ static void drop_open(struct mst_job *job, struct mst_round *round)
 
 void mst_round_drop_all(struct mst_job *job)
 {
-    while (!mst_list_empty(&job->round_list)) {
-        struct mst_round_name *name = mst_round_name_of_list(job->round_list.next);
+    struct mst_round_name *name;
 
+    while ((name = mst_named_first(&job->round_names))) {
         if (name->open) {
             drop_open(job, name->open);
         }
         if (name->last) {
             mst_pin_leave_round(job->core, name->last);
         }
-        free_name(job, name);
+        mst_named_remove(&job->round_names, &name->named);
+        mst_mem_release(&job->core->mem, name);
     }
 }
 
@@ -436,9 +379,9 @@ static void evaluate(struct mst_round *round)
 
 void mst_round_lose(struct mst_job *job, const struct mst_member *member)
 {
-    MST_LIST_EACH(node, following, &job->round_list)
+    MST_NAMED_EACH(struct mst_round_name, name, &job->round_names)
     {
-        struct mst_round *round = mst_round_name_of_list(node)->open;
+        struct mst_round *round = name->open;
         struct mst_round_part *part = round ? find_part(round, member) : NULL;
 
         if (part && !part->lost && !part->outside) {
@@ -449,12 +392,10 @@ void mst_round_lose(struct mst_job *job, const struct mst_member *member)
 
 void mst_round_settle(struct mst_job *job)
 {
-    MST_LIST_EACH(node, following, &job->round_list)
+    MST_NAMED_EACH(struct mst_round_name, name, &job->round_names)
     {
-        struct mst_round *round = mst_round_name_of_list(node)->open;
-
-        if (round) {
-            evaluate(round);
+        if (name->open) {
+            evaluate(name->open);
         }
     }
 }
@@ -646,7 +587,7 @@ static void arrive(struct mst_session *session, struct mst_waiter *waiter, struc
     if (round->arrived == 0) {
         round->opened_ns = session->core->now_ns;
         mst_narrate(round->job, MST_DEBUG, "round-open name=%.*s number=%" PRIu64,
-                    MST_SLICE_ARGS(mst_round_name_slice(round->name)), round->number);
+                    MST_SLICE_ARGS(round->name->named.name), round->number);
     }
     part->arrived = true;
     round->arrived++;
@@ -705,7 +646,8 @@ static muster_status begin(struct mst_session *session, struct mst_waiter *waite
                            struct mst_round_name *name, const struct mst_round_request *request)
 {
     struct mst_job *job = session->job;
-    struct mst_round_name *fresh = name ? NULL : mst_round_name_new(job, request->name);
+    struct mst_round_name *fresh =
+        name ? NULL : mst_named_new(&job->core->mem, sizeof(*fresh), request->name);
     struct mst_round *round = new_round(job, request);
     struct mst_round_part *part = round ? find_part(round, session->member) : NULL;
     muster_status status = MUSTER_ENOMEM;
@@ -768,7 +710,7 @@ muster_status mst_round_request(struct mst_session *session, struct mst_waiter *
     if (!in_generation(session, wanted->generation)) {
         return mst_generation_fence(session, waiter);
     }
-    name = mst_round_name_find(job, wanted->name);
+    name = mst_named_find(&job->round_names, wanted->name);
     at = name ? name->number : 0;
     round = round_of(name, wanted->number);
     if (wanted->number < at) {
@@ -785,9 +727,9 @@ muster_status mst_round_request(struct mst_session *session, struct mst_waiter *
     if (wanted->seal && job->seal) {
         return answer_from(job->seal, waiter, MUSTER_EINVAL, job->seal->number);
     }
-    if (!name && job->round_names.count >= job->core->config.limits.rounds_max) {
+    if (!name && job->round_names.tree.count >= job->core->config.limits.rounds_max) {
         return mst_waiter_exceed_limit(waiter, MST_LIMIT_ROUNDS,
-                                       job->round_names.count + UINT64_C(1));
+                                       job->round_names.tree.count + UINT64_C(1));
     }
     return begin(session, waiter, name, wanted);
 }
@@ -802,7 +744,7 @@ muster_status mst_round_request_members(struct mst_session *session, struct mst_
     if (request->round_members.generation != job->generation) {
         return mst_generation_fence(session, waiter);
     }
-    name = mst_round_name_find(job, request->round_members.name);
+    name = mst_named_find(&job->round_names, request->round_members.name);
     round = round_of(name, request->round_members.number);
     if (!round) {
         return name && request->round_members.number < name->number ? MUSTER_ESTALE

@@ -30,13 +30,10 @@ struct mst_round_part {
 
 /* All rounds of one name in one generation: one open at most, the last finished one kept. */
 struct mst_round_name {
-    struct mst_tree_node node;
-    struct mst_list in_list;
+    struct mst_named named;
     uint64_t serial;
     uint64_t number; /* of the open one, or of the next */
     struct mst_round *open, *last;
-    uint32_t name_size;
-    char name[];
 };
 
 struct mst_round {
@@ -73,7 +70,6 @@ struct mst_round {
     struct mst_blob *hosts[MST_NAMES_MAX];
 };
 
-void mst_round_names_init(struct mst_tree *tree);
 /* Handlers: see core.c. */
 muster_status mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
                                 const struct mst_request *request);
@@ -107,11 +103,7 @@ const struct mst_round_part *mst_round_part(const struct mst_round *round,
 struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_round_part *part);
 struct mst_who mst_round_first_missing(const struct mst_round *round); /* index ANY: none */
 struct mst_detail mst_round_detail(const struct mst_round *round);
-struct mst_round_name *mst_round_name_find(const struct mst_job *job, struct mst_slice bytes);
-/* A name that is not visible until it is published; NULL: no memory. */
-struct mst_round_name *mst_round_name_new(struct mst_job *job, struct mst_slice bytes);
+/* The name becomes visible. */
 void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name);
-struct mst_round_name *mst_round_name_of_list(struct mst_list *node);
-struct mst_slice mst_round_name_slice(const struct mst_round_name *name);
 
 #endif

@@ -14,48 +14,26 @@
 
 enum { OUTCOME_ROOM_MIN = 4 };
 
-static int order(const void *key, const struct mst_tree_node *node)
-{
-    const struct mst_token *token = key;
-    const struct mst_session *session = MST_OF(node, struct mst_session, node);
-
-    if (token->high != session->token.high) {
-        return token->high < session->token.high ? -1 : 1;
-    }
-    return (token->low > session->token.low) - (token->low < session->token.low);
-}
-
-void mst_session_tree_init(struct mst_tree *tree)
-{
-    mst_tree_init(tree, order);
-}
-
 struct mst_session *mst_session_find(struct mst_core *core, struct mst_token token)
 {
-    struct mst_tree_node *node = mst_tree_find(&core->sessions, &token);
-
-    return node ? MST_CONTAINER(node, struct mst_session, node) : NULL;
+    return MST_FOUND(mst_index_find(&core->sessions, token.high, token.low), struct mst_session,
+                     node);
 }
 
 struct mst_session *mst_session_first(const struct mst_core *core)
 {
-    struct mst_tree_node *node = mst_tree_first(&core->sessions);
-
-    return node ? MST_CONTAINER(node, struct mst_session, node) : NULL;
+    return MST_FOUND(mst_index_first(&core->sessions), struct mst_session, node);
 }
 
 struct mst_session *mst_session_next(const struct mst_session *session)
 {
-    struct mst_tree_node *node = mst_tree_next(&session->node);
-
-    return node ? MST_CONTAINER(node, struct mst_session, node) : NULL;
+    return MST_FOUND(mst_index_next(&session->node), struct mst_session, node);
 }
 
 struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
                                     const struct mst_open *open)
 {
     struct mst_session *session = mst_mem_zalloc(&core->mem, sizeof(*session));
-    bool fresh;
 
     if (!session) {
         return NULL;
@@ -81,8 +59,7 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
     session->heard_ns = core->now_ns;
     session->alarm.kind = MST_ALARM_LEASE;
     mst_list_init(&session->owned);
-    fresh = mst_tree_insert(&core->sessions, &open->token, &session->node);
-    MST_ASSERT(fresh);
+    mst_index_put(&core->sessions, &session->node, open->token.high, open->token.low);
     session->job = job;
     mst_job_keep(job);
     mst_list_append(&job->sessions, &session->in_job);
@@ -116,7 +93,7 @@ void mst_session_end(struct mst_session *session, enum mst_link_end end)
 
     mst_core_raise(core, MST_WEIGHT_PROMISE);
     mst_alarm_clear(&core->alarms, &session->alarm);
-    mst_tree_remove(&core->sessions, &session->node);
+    mst_index_remove(&core->sessions, &session->node);
     mst_list_remove(&session->in_job);
     mst_node_leave(session);
     mst_host_let_go(session->place);
@@ -309,6 +286,15 @@ void mst_session_extend(struct mst_session *session)
     if (session->alarm.at_ns > session->lease_ns) { /* it waits for its node no more */
         mst_alarm_set(&session->core->alarms, &session->alarm, session->core->now_ns,
                       session->lease_ns);
+    }
+}
+
+void mst_session_extend_all(struct mst_core *core)
+{
+    struct mst_session *session = mst_session_first(core);
+
+    for (; session; session = mst_session_next(session)) {
+        mst_session_extend(session);
     }
 }
 

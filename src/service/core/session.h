@@ -28,12 +28,12 @@ struct mst_session {
     enum mst_role role;
     bool claiming; /* waits for `member`'s holder to be lost */
 
-    struct mst_tree_node node; /* in core->sessions */
+    struct mst_index_node node; /* in core->sessions */
     struct mst_token token;
     struct mst_list in_job;
     struct mst_blob *host;
-    struct mst_host *place;       /* the same in the job's table; NULL: not counted there */
-    struct mst_tree_node in_node; /* job->nodes, if `agent` is set and it has a place */
+    struct mst_host *place;        /* the same in the job's table; NULL: not counted there */
+    struct mst_index_node in_node; /* job->nodes, if `agent` is set and it has a place */
     uint64_t pid;
     uint32_t agent;      /* index of the one that started it: its node. MST_NODE_NONE: none */
     uint64_t renewed_ns; /* for the counts; 0: not yet */
@@ -46,7 +46,6 @@ struct mst_session {
     struct mst_waiter *join; /* its JOIN that waits */
 };
 
-void mst_session_tree_init(struct mst_tree *tree);
 struct mst_session *mst_session_find(struct mst_core *core, struct mst_token token);
 struct mst_session *mst_session_first(const struct mst_core *core);
 struct mst_session *mst_session_next(const struct mst_session *session);
@@ -97,6 +96,7 @@ void mst_session_expire(struct mst_session *session);
 
 /* At least a whole lease from now. */
 void mst_session_extend(struct mst_session *session);
+void mst_session_extend_all(struct mst_core *core);
 
 /* Ends the session: answers its waits, deletes owned keys, releases memory. Says nothing about the
  * member; that is for the caller, before. */

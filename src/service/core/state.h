@@ -15,14 +15,12 @@ struct mst_core {
     uint64_t kept_ns;  /* of the last input that a journal keeps: the next service goes on there */
     uint64_t pulse_ns; /* the wake-up asked for, to measure how late it comes; NEVER: none */
     struct mst_alarms alarms;
-    struct mst_tree links;       /* connections, by id */
+    struct mst_tree links;       /* an index: connections, by id */
     struct mst_table link_table; /* the same, to find one */
-    struct mst_tree sessions;    /* by token */
-    struct mst_tree fences;      /* tokens of lost incarnations */
-    struct mst_tree jobs;        /* by name */
-    struct mst_list job_list;    /* the same, in the order they came */
-    struct mst_tree pasts;       /* of jobs that ended, by name */
-    struct mst_list past_list;   /* the same, in the order they ended */
+    struct mst_tree sessions;    /* an index: by token */
+    struct mst_tree fences;      /* an index: tokens of lost incarnations */
+    struct mst_names jobs;
+    struct mst_names pasts; /* of jobs that ended, in the order they ended */
     uint64_t job_serial;
     enum mst_weight weight;  /* of the inputs since it was last asked for */
     bool refused;            /* the last request, for want of room */

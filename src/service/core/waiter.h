@@ -75,8 +75,7 @@ struct mst_waiter {
             struct mst_prefix *prefix;
             struct mst_list in_prefix, in_members, in_faults, in_view;
             uint32_t node; /* of the members only those of it; NODE_NONE: all */
-            uint64_t serial;
-            struct mst_tree_node in_node;
+            struct mst_index_node in_node;
         } watch;
         struct {
             uint64_t generation;

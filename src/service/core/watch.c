@@ -29,7 +29,7 @@ void mst_watch_prefixes_init(struct mst_tree *tree)
 
 static struct mst_prefix *prefix_of(struct mst_tree_node *node)
 {
-    return node ? MST_CONTAINER(node, struct mst_prefix, node) : NULL;
+    return MST_FOUND(node, struct mst_prefix, node);
 }
 
 struct mst_prefix *mst_watch_first_prefix(const struct mst_keyspace *space)
@@ -78,49 +78,22 @@ void mst_watch_release_prefix(struct mst_core *core, struct mst_prefix *prefix)
     }
 }
 
-/* ---- who watches the members of one node, by node and then in the order they came ---- */
-
-struct node_watcher {
-    uint32_t node;
-    uint64_t serial;
-};
-
-static int order_watcher(const void *key, const struct mst_tree_node *node)
-{
-    const struct node_watcher *watcher = key;
-    const struct mst_waiter *waiter = MST_OF(node, struct mst_waiter, watch.in_node);
-
-    if (watcher->node != waiter->watch.node) {
-        return watcher->node < waiter->watch.node ? -1 : 1;
-    }
-    return (watcher->serial > waiter->watch.serial) - (watcher->serial < waiter->watch.serial);
-}
-
-void mst_watch_nodes_init(struct mst_tree *tree)
-{
-    mst_tree_init(tree, order_watcher);
-}
+/* ---- watchers of the members of one node, by node and then in the order they came ---- */
 
 static void follow_node(struct mst_waiter *waiter)
 {
     struct mst_job *job = waiter->job;
-    struct node_watcher watcher = {.node = waiter->watch.node, .serial = ++job->watch_serial};
-    bool fresh;
 
-    waiter->watch.serial = watcher.serial;
-    fresh = mst_tree_insert(&job->watching_nodes, &watcher, &waiter->watch.in_node);
-    MST_ASSERT(fresh);
+    mst_index_put(&job->watching_nodes, &waiter->watch.in_node, waiter->watch.node,
+                  ++job->watch_serial);
 }
 
 /* The first that watches this node, or NULL. */
 static struct mst_waiter *watcher_of(const struct mst_job *job, uint32_t node)
 {
-    struct node_watcher first = {.node = node};
-    struct mst_tree_node *found = mst_tree_at_or_after(&job->watching_nodes, &first);
-    struct mst_waiter *waiter =
-        found ? MST_CONTAINER(found, struct mst_waiter, watch.in_node) : NULL;
+    struct mst_index_node *entry = mst_index_from(&job->watching_nodes, node, 0);
 
-    return waiter && waiter->watch.node == node ? waiter : NULL;
+    return entry && entry->high == node ? MST_FOUND(entry, struct mst_waiter, watch.in_node) : NULL;
 }
 
 /* ---- cursors ---- */
@@ -209,7 +182,7 @@ void mst_watch_stop(struct mst_waiter *waiter)
 {
     struct mst_prefix *prefix = waiter->watch.prefix;
 
-    mst_tree_remove(&waiter->job->watching_nodes, &waiter->watch.in_node);
+    mst_index_remove(&waiter->job->watching_nodes, &waiter->watch.in_node);
     mst_list_remove(&waiter->watch.in_members);
     mst_list_remove(&waiter->watch.in_faults);
     mst_list_remove(&waiter->watch.in_view);
