@@ -346,7 +346,7 @@ static void looking_changes_nothing(struct fixture *f)
     EXPECT_INT(f, page->status, MUSTER_ENOTFOUND);
     EXPECT_INT(f, page->item_count, 0);
     EXPECT_INT(f, look_at(f).generation, 1);
-    EXPECT_INT(f, mst_look_sessions(f->core), 2);
+    EXPECT_INT(f, mst_core_sessions(f->core), 2);
     assert_int_equal(mst_core_digest(f->core), before);
     mst_core_check(f->core);
 }

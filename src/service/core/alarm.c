@@ -3,20 +3,9 @@
 
 #include "service/core/part.h"
 
-static struct mst_alarm *alarm_of(struct mst_tree_node *node)
+static struct mst_alarm *alarm_of(struct mst_index_node *node)
 {
     return MST_FOUND(node, struct mst_alarm, node);
-}
-
-static int order(const void *key, const struct mst_tree_node *node)
-{
-    const struct mst_alarm *a = key;
-    const struct mst_alarm *b = MST_OF(node, struct mst_alarm, node);
-
-    if (a->at_ns != b->at_ns) {
-        return a->at_ns < b->at_ns ? -1 : 1;
-    }
-    return (a->serial > b->serial) - (a->serial < b->serial);
 }
 
 uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms)
@@ -28,21 +17,18 @@ uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms)
 
 void mst_alarm_init(struct mst_alarms *alarms)
 {
-    mst_tree_init(&alarms->tree, order);
+    mst_index_init(&alarms->tree);
     alarms->serial = 0;
 }
 
 void mst_alarm_set(struct mst_alarms *alarms, struct mst_alarm *alarm, uint64_t now_ns,
                    uint64_t at_ns)
 {
-    bool fresh;
-
-    mst_tree_remove(&alarms->tree, &alarm->node);
+    mst_index_remove(&alarms->tree, &alarm->node);
     alarm->set_ns = now_ns;
     alarm->at_ns = at_ns;
     alarm->serial = ++alarms->serial;
-    fresh = mst_tree_insert(&alarms->tree, alarm, &alarm->node);
-    MST_ASSERT(fresh);
+    mst_index_put(&alarms->tree, &alarm->node, at_ns, alarm->serial);
 }
 
 bool mst_alarm_restore(struct mst_alarms *alarms, struct mst_alarm *alarm,
@@ -51,51 +37,50 @@ bool mst_alarm_restore(struct mst_alarms *alarms, struct mst_alarm *alarm,
     alarm->at_ns = kept->at_ns;
     alarm->set_ns = kept->set_ns;
     alarm->serial = kept->serial;
-    return mst_tree_insert(&alarms->tree, alarm, &alarm->node);
+    return mst_index_try(&alarms->tree, &alarm->node, alarm->at_ns, alarm->serial);
 }
 
 void mst_alarm_clear(struct mst_alarms *alarms, struct mst_alarm *alarm)
 {
-    mst_tree_remove(&alarms->tree, &alarm->node);
+    mst_index_remove(&alarms->tree, &alarm->node);
 }
 
 bool mst_alarm_is_set(const struct mst_alarm *alarm)
 {
-    return mst_tree_linked(&alarm->node);
+    return mst_index_linked(&alarm->node);
 }
 
 uint64_t mst_alarm_first_ns(const struct mst_alarms *alarms)
 {
-    const struct mst_alarm *first = alarm_of(mst_tree_first(&alarms->tree));
+    const struct mst_alarm *first = alarm_of(mst_index_first(&alarms->tree));
 
     return first ? first->at_ns : NEVER;
 }
 
 struct mst_alarm *mst_alarm_take(struct mst_alarms *alarms, uint64_t now_ns)
 {
-    struct mst_alarm *first = alarm_of(mst_tree_first(&alarms->tree));
+    struct mst_alarm *first = alarm_of(mst_index_first(&alarms->tree));
 
     if (!first || first->at_ns > now_ns) {
         return NULL;
     }
-    mst_tree_remove(&alarms->tree, &first->node);
+    mst_index_remove(&alarms->tree, &first->node);
     return first;
 }
 
 void mst_alarm_shift(struct mst_alarms *alarms, uint64_t now_ns, uint64_t late_ns)
 {
     uint64_t last = alarms->serial;
-    struct mst_tree_node *node = mst_tree_first(&alarms->tree);
+    struct mst_alarm *following = alarm_of(mst_index_first(&alarms->tree));
+    struct mst_alarm *alarm;
 
-    while (node) {
-        struct mst_alarm *alarm = alarm_of(node);
+    while ((alarm = following)) {
         uint64_t ran_ns = now_ns - alarm->set_ns;
         uint64_t by_ns = ran_ns < late_ns ? ran_ns : late_ns;
 
-        node = mst_tree_next(node);
+        following = alarm_of(mst_index_next(&alarm->node));
         /* A shifted one comes again later in the walk; its serial tells. */
-        if ((alarm->kind == MST_ALARM_ROUND || alarm->kind == MST_ALARM_JOIN) &&
-            alarm->serial <= last && by_ns > 0) {
+        if (alarm->kind != MST_ALARM_LEASE && alarm->serial <= last && by_ns > 0) {
             uint64_t set_ns = alarm->set_ns;
 
             mst_alarm_set(alarms, alarm, now_ns, alarm->at_ns + by_ns);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/time.h"
-#include "base/tree.h"
+#include "service/core/index.h"
 
 enum mst_alarm_kind {
     MST_ALARM_LEASE = 1, /* in a session */
@@ -18,7 +18,7 @@ enum mst_alarm_kind {
 };
 
 struct mst_alarm {
-    struct mst_tree_node node;
+    struct mst_index_node node; /* by time and serial */
     enum mst_alarm_kind kind;
     uint64_t at_ns, set_ns; /* when it rings, when it was set */
     uint64_t serial;

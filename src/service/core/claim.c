@@ -135,7 +135,7 @@ static muster_status find_index(const struct claim *claim, const struct mst_open
 
     *out = open->index;
     if (open->index == MST_INDEX_ANY) {
-        *out = mst_member_free_index(job, open->role);
+        *out = mst_member_free_index(job, open->role, 0);
         if (open->role == MST_ROLE_RANK && size != 0 && *out >= size && !spares) {
             return mst_waiter_exceed(claim->waiter,
                                      (struct mst_excess){.kind = MST_LIMIT_SIZE,
@@ -143,7 +143,7 @@ static muster_status find_index(const struct claim *claim, const struct mst_open
                                                          .asked = *out + UINT64_C(1)});
         }
     } else if (open->index == MST_INDEX_HELPER && open->role == MST_ROLE_AGENT) {
-        *out = mst_member_free_helper(job);
+        *out = mst_member_free_index(job, MST_ROLE_AGENT, MST_HELPERS_FROM);
     }
     return MUSTER_OK;
 }

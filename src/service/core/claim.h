@@ -11,7 +11,7 @@
 
 #include "service/core/session.h"
 
-/* Returns what a handler returns: see core.c. */
+/* Returns what a handler returns: handlers.h. */
 muster_status mst_claim_open(struct mst_core *core, struct mst_link *link,
                              struct mst_waiter *waiter, const struct mst_open *open);
 

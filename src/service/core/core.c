@@ -5,6 +5,7 @@
 #include "service/core/claim.h"
 #include "service/core/cut.h"
 #include "service/core/generation.h"
+#include "service/core/handlers.h"
 #include "service/core/host.h"
 #include "service/core/job.h"
 #include "service/core/key.h"
@@ -159,13 +160,7 @@ void mst_core_close(struct mst_core *core, uint64_t now_ns, struct mst_conn conn
     mst_core_end_input(core);
 }
 
-/* Decides a request, and returns the status to answer it with. MUSTER_MORE: the request waits, or
- * was answered already. */
-typedef muster_status handler(struct mst_session *session, struct mst_waiter *waiter,
-                              const struct mst_request *request);
-
-/* OPEN has no session yet. */
-static handler *const handlers[] = {
+static mst_handler *const handlers[] = {
     [MST_JOIN] = mst_session_join,
     [MST_RENEW] = mst_session_renew,
     [MST_LEAVE] = mst_session_leave,
@@ -180,8 +175,8 @@ static handler *const handlers[] = {
     [MST_MEMBERS] = mst_render_request,
     [MST_ROUNDS] = mst_render_request,
     [MST_JOBS] = mst_render_request,
-    [MST_FAULT] = mst_member_fault,
-    [MST_LOST] = mst_member_report,
+    [MST_FAULT] = mst_report_fault,
+    [MST_LOST] = mst_report_loss,
     [MST_HOSTS] = mst_render_request,
     [MST_FAULTS] = mst_render_request,
     [MST_CUT] = mst_cut_request,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/core/cut.h"
 
+#include "service/core/handlers.h"
 #include "service/core/job.h"
 #include "service/core/narrate.h"
 

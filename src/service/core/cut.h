@@ -10,12 +10,8 @@
 
 #define MST_CUT_MS_MAX UINT64_C(3600000)
 
-/* Closes the holder's connection. Until the time is over every connection that would resume its
- * session is closed too. */
-muster_status mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
-                              const struct mst_request *request);
-
-/* An OPEN of a session that is cut off at present: ignored, without an answer. */
+/* An OPEN of a session that is cut off at present: its connection is closed without an answer, like
+ * the holder's connection when the cut began. */
 bool mst_cut_covers(struct mst_core *core, const struct mst_link *link,
                     const struct mst_open *open);
 

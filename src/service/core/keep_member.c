@@ -67,8 +67,8 @@ static void keep_seat(struct mst_archive *archive, struct mst_member *member)
 
 static void keep_member(struct mst_archive *archive, struct mst_member *member)
 {
-    struct mst_token fence = member->fence_token;
-    bool fenced = member->fenced;
+    struct mst_token fence = {.high = member->fence.high, .low = member->fence.low};
+    bool fenced = mst_index_linked(&member->fence);
 
     mst_archive_u64(archive, &member->incarnation);
     MST_ARCHIVE_ENUM(archive, member->end, enum mst_state, 0, MST_LEFT);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "service/core/generation.h"
+#include "service/core/handlers.h"
 #include "service/core/job.h"
 #include "service/core/pin.h"
 #include "service/core/watch.h"

@@ -95,14 +95,6 @@ muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
                               struct mst_slice name, const struct mst_key *kept);
 void mst_keyspace_restore_order(struct mst_keyspace *space);
 
-/* Handlers: see core.c. */
-muster_status mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
-                          const struct mst_request *request);
-muster_status mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
-                           const struct mst_request *request);
-muster_status mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
-                               const struct mst_request *request);
-
 /* The waiter waits for no key any more. */
 void mst_key_stop(struct mst_waiter *waiter);
 

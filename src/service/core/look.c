@@ -65,8 +65,3 @@ void mst_look_jobs(struct mst_core *core, void (*fn)(void *ctx, const struct mst
         fn(ctx, &look);
     }
 }
-
-uint64_t mst_look_sessions(const struct mst_core *core)
-{
-    return core->sessions.count;
-}

@@ -31,6 +31,4 @@ struct mst_job_look {
 void mst_look_jobs(struct mst_core *core, void (*fn)(void *ctx, const struct mst_job_look *look),
                    void *ctx);
 
-uint64_t mst_look_sessions(const struct mst_core *core);
-
 #endif

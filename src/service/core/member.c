@@ -24,7 +24,7 @@ static struct mst_member *at_place(struct mst_index_node *place)
 struct mst_member *mst_member_fenced(struct mst_core *core, struct mst_token token)
 {
     return MST_FOUND(mst_index_find(&core->fences, token.high, token.low), struct mst_member,
-                     fence_node);
+                     fence);
 }
 
 struct mst_member *mst_member_find(const struct mst_job *job, enum mst_role role, uint32_t index)
@@ -82,29 +82,29 @@ struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revisi
 
 /* ---- places ---- */
 
-static uint32_t first_free(const struct mst_job *job, enum mst_role role, uint32_t index)
+uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role, uint32_t from)
 {
+    uint32_t *free_from = from == MST_HELPERS_FROM ? &job->free_helper : &job->free_from[role];
+    uint32_t index = *free_from > from ? *free_from : from;
     const struct mst_member *member = mst_member_from(job, role, index);
 
     while (member && member->role == role && member->index == index && !member->end) {
         index++;
         member = mst_member_next(member);
     }
+    *free_from = index;
     return index;
 }
 
-uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role)
+/* The place is free from now on. */
+static void free_index(struct mst_job *job, const struct mst_member *member)
 {
-    job->free_from[role] = first_free(job, role, job->free_from[role]);
-    return job->free_from[role];
-}
+    uint32_t *free_from = &job->free_from[member->role];
 
-uint32_t mst_member_free_helper(struct mst_job *job)
-{
-    uint32_t from = job->free_helper > MST_HELPERS_FROM ? job->free_helper : MST_HELPERS_FROM;
-
-    job->free_helper = first_free(job, MST_ROLE_AGENT, from);
-    return job->free_helper;
+    *free_from = member->index < *free_from ? member->index : *free_from;
+    if (member->role == MST_ROLE_AGENT && job->free_helper > member->index) {
+        job->free_helper = member->index;
+    }
 }
 
 /* Room in the next view for one more rank. */
@@ -335,19 +335,13 @@ static void leave_seat(struct mst_member *member, const struct mst_loss *loss)
 
 void mst_member_forget_fence(struct mst_member *member)
 {
-    if (member->fenced) {
-        mst_index_remove(&member->job->core->fences, &member->fence_node);
-        member->fenced = false;
-    }
+    mst_index_remove(&member->job->core->fences, &member->fence);
 }
 
 bool mst_member_set_fence(struct mst_member *member, struct mst_token token)
 {
     mst_member_forget_fence(member);
-    member->fence_token = token;
-    member->fenced =
-        mst_index_try(&member->job->core->fences, &member->fence_node, token.high, token.low);
-    return member->fenced;
+    return mst_index_try(&member->job->core->fences, &member->fence, token.high, token.low);
 }
 
 void mst_member_count_loss(struct mst_member *member)
@@ -371,44 +365,39 @@ static void count_end(struct mst_member *member)
 
 enum company { ALONE, WITH_NODE };
 
-static void give_up(struct mst_member *member, enum mst_state end, struct mst_loss loss,
-                    enum company company)
+static void end_holder(struct mst_member *member, const struct mst_loss *loss, enum company company)
 {
     struct mst_job *job = member->job;
     struct mst_session *session = member->session;
     struct mst_session *heir = member->claimant;
+    bool lost = loss->cause != MST_CAUSE_LEFT;
     bool fresh;
 
     MST_ASSERT(session && !member->end);
     mst_member_unready(member);
     member->spare = false;
-    member->end = end;
-    member->cause = loss.cause;
-    member->code = loss.code;
+    member->end = lost ? MST_STATE_LOST : MST_LEFT;
+    member->cause = loss->cause;
+    member->code = loss->code;
     member->heard_ns = session->heard_ns;
-    member->losses += end == MST_STATE_LOST;
-    mst_member_set_text(member, loss.text);
+    member->losses += lost;
+    mst_member_set_text(member, loss->text);
     member->session = NULL;
     member->claimant = NULL;
     member->waits_at = NULL;
     job->living -= member->role == MST_ROLE_RANK;
-    if (job->free_from[member->role] > member->index) {
-        job->free_from[member->role] = member->index;
-    }
-    if (member->role == MST_ROLE_AGENT && job->free_helper > member->index) {
-        job->free_helper = member->index;
-    }
+    free_index(job, member);
     count_end(member);
     fresh = mst_member_set_fence(member, session->token);
     MST_ASSERT(fresh);
     mst_member_touch(member);
     tell_gone(member);
     mst_host_part(session->place);
-    if (end == MST_STATE_LOST && member->role == MST_ROLE_RANK && company == ALONE) {
+    if (lost && member->role == MST_ROLE_RANK && company == ALONE) {
         mst_host_count_rank(session->place);
     }
     mst_session_end(session, MST_LINK_FENCED);
-    leave_seat(member, &loss);
+    leave_seat(member, loss);
     if (company == ALONE) {
         mst_round_settle(job);
     }
@@ -420,17 +409,12 @@ static void give_up(struct mst_member *member, enum mst_state end, struct mst_lo
 
 void mst_member_lose(struct mst_member *member, struct mst_loss loss)
 {
-    give_up(member, MST_STATE_LOST, loss, ALONE);
+    end_holder(member, &loss, ALONE);
 }
 
 void mst_member_lose_with_node(struct mst_member *member, struct mst_loss loss)
 {
-    give_up(member, MST_STATE_LOST, loss, WITH_NODE);
-}
-
-void mst_member_leave(struct mst_member *member)
-{
-    give_up(member, MST_LEFT, (struct mst_loss){.cause = MST_CAUSE_LEFT}, ALONE);
+    end_holder(member, &loss, WITH_NODE);
 }
 
 void mst_member_heard(struct mst_member *member)

@@ -55,13 +55,11 @@ struct mst_member {
     uint32_t agent;               /* that started it: its node */
     struct mst_session *session;  /* the holder */
     struct mst_session *claimant; /* waits for the holder's loss */
-    bool fenced;                  /* `token` is in core->fences */
     bool loss_uncounted;          /* GONE, which may still be refined */
     bool owes_touch;              /* it has changed while the core is held; only a record that
                                      begins then keeps it */
-    struct mst_index_node fence_node;
-    struct mst_token fence_token;
-    uint64_t revision; /* of its last change */
+    struct mst_index_node fence;  /* in core->fences: by the token of the last lost incarnation */
+    uint64_t revision;            /* of its last change */
     struct mst_index_node change_node, node_change_node;
     struct mst_list in_ready; /* linked: it is ready for the next generation */
     bool spare;               /* it was passed over, and waits */
@@ -95,9 +93,8 @@ bool mst_member_set_change(struct mst_member *member);
 /* The first with a fault at or after a revision; NULL: none. */
 struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revision);
 
-/* The lowest free index. */
-uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role);
-uint32_t mst_member_free_helper(struct mst_job *job); /* from MST_HELPERS_FROM on */
+/* The lowest free index, from 0 or from MST_HELPERS_FROM on. */
+uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role, uint32_t from);
 
 /* A new place, ABSENT; everything a later seal needs for it is reserved. NULL: no memory. The
  * caller checks the limit. */
@@ -117,10 +114,9 @@ void mst_member_unready(struct mst_member *member);
 /* Its state has changed: notify the watchers of members. */
 void mst_member_touch(struct mst_member *member);
 
-/* The holder is lost. Decides everything that follows, but closes no seal: the job is settled at
- * the end of the input. */
+/* The holder is lost; with MST_CAUSE_LEFT it leaves. Decides everything that follows, but closes no
+ * seal: the job is settled at the end of the input. */
 void mst_member_lose(struct mst_member *member, struct mst_loss loss);
-void mst_member_leave(struct mst_member *member);
 
 /* Counts its last loss by the currently known cause, unless it was counted already. */
 void mst_member_count_loss(struct mst_member *member);
@@ -136,12 +132,6 @@ void mst_member_heard(struct mst_member *member);
  * ones follow from it. */
 bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fault);
 void mst_member_set_text(struct mst_member *member, struct mst_blob *text); /* last words */
-
-/* Handlers, see core.c; in report.c. */
-muster_status mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
-                               const struct mst_request *request);
-muster_status mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
-                                const struct mst_request *request);
 
 bool mst_member_seated(const struct mst_member *member); /* its holder is in the generation */
 enum mst_state mst_member_state(const struct mst_member *member);

@@ -62,12 +62,12 @@ static void store(unsigned char *bytes, int64_t number)
 /* The sum modulo 2^64; `carry` remembers how often it went past an end. */
 static int64_t wrap_add(int64_t a, int64_t b, int32_t *carry)
 {
-    if (b > 0 && a > INT64_MAX - b) {
-        ++*carry;
-    } else if (b < 0 && a < INT64_MIN - b) {
-        --*carry;
+    int64_t sum;
+
+    if (__builtin_add_overflow(a, b, &sum)) {
+        *carry += b > 0 ? 1 : -1;
     }
-    return (int64_t)((uint64_t)a + (uint64_t)b);
+    return sum;
 }
 
 static int64_t combine(const struct mst_round *round, size_t element, int64_t a, int64_t b)

@@ -5,6 +5,7 @@
 
 #include "proto/notice.h"
 #include "service/core/generation.h"
+#include "service/core/handlers.h"
 #include "service/core/host.h"
 #include "service/core/job.h"
 #include "service/core/round.h"

@@ -3,6 +3,7 @@
 #include "proto/status.h"
 #include "proto/words.h"
 #include "service/core/generation.h"
+#include "service/core/handlers.h"
 #include "service/core/job.h"
 #include "service/core/narrate.h"
 #include "service/core/node.h"
@@ -135,7 +136,7 @@ static muster_status fault_of(struct mst_session *session, struct mst_waiter *wa
     return fault(session, waiter, member, request);
 }
 
-muster_status mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
+muster_status mst_report_fault(struct mst_session *session, struct mst_waiter *waiter,
                                const struct mst_request *request)
 {
     if (request->fault.pid != 0) {
@@ -229,8 +230,8 @@ static void report_other(struct mst_session *session, struct mst_member *member,
     }
 }
 
-muster_status mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
-                                const struct mst_request *request)
+muster_status mst_report_loss(struct mst_session *session, struct mst_waiter *waiter,
+                              const struct mst_request *request)
 {
     struct mst_core *core = session->core;
     struct mst_member *member = told_of(session, request);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "service/core/generation.h"
+#include "service/core/handlers.h"
 #include "service/core/job.h"
 #include "service/core/narrate.h"
 #include "service/core/pin.h"
@@ -43,8 +44,8 @@ void mst_round_let_go(struct mst_core *core, struct mst_round *round)
 
 /* ---- participants ---- */
 
-static struct mst_round_part *find_part(const struct mst_round *round,
-                                        const struct mst_member *member)
+struct mst_round_part *mst_round_part(const struct mst_round *round,
+                                      const struct mst_member *member)
 {
     uint32_t low = 0;
     uint32_t high = round->part_count;
@@ -64,12 +65,6 @@ static struct mst_round_part *find_part(const struct mst_round *round,
     }
     return low < round->part_count && round->parts[low].index == member->index ? &round->parts[low]
                                                                                : NULL;
-}
-
-const struct mst_round_part *mst_round_part(const struct mst_round *round,
-                                            const struct mst_member *member)
-{
-    return find_part(round, member);
 }
 
 static void lose_part(struct mst_round *round, struct mst_round_part *part)
@@ -150,17 +145,32 @@ struct mst_who mst_round_part_who(const struct mst_round *round, const struct ms
     return who;
 }
 
-static void name_part(struct mst_detail *detail, const struct mst_round *round,
-                      const struct mst_round_part *part)
-{
-    if (detail->who_count < MST_NAMES_MAX) {
-        detail->who[detail->who_count++] = mst_round_part_who(round, part);
-    }
-}
-
 static bool is_missing(const struct mst_round_part *part)
 {
     return !part->arrived && !part->lost;
+}
+
+static bool is_lost(const struct mst_round_part *part)
+{
+    return part->lost;
+}
+
+static bool is_different(const struct mst_round_part *part)
+{
+    return part->differs;
+}
+
+/* As many of the `count` parts that are so as there is room for. */
+static void name_parts(struct mst_detail *detail, const struct mst_round *round,
+                       bool (*is_so)(const struct mst_round_part *part), uint32_t count)
+{
+    for (uint32_t i = 0; i < round->part_count && count > 0 && detail->who_count < MST_NAMES_MAX;
+         i++) {
+        if (is_so(&round->parts[i])) {
+            detail->who[detail->who_count++] = mst_round_part_who(round, &round->parts[i]);
+            count--;
+        }
+    }
 }
 
 struct mst_who mst_round_first_missing(const struct mst_round *round)
@@ -173,49 +183,19 @@ struct mst_who mst_round_first_missing(const struct mst_round *round)
     return (struct mst_who){.index = MST_INDEX_ANY, .rank = MST_RANK_NONE, .node = MST_NODE_NONE};
 }
 
-static struct mst_detail current_detail(const struct mst_round *round)
+struct mst_detail mst_round_detail(const struct mst_round *round)
 {
     struct mst_detail detail = {.arrived = round->arrived,
                                 .expected = round->part_count,
                                 .lost = round->lost,
                                 .missing = round->part_count - round->settled};
-    uint32_t lost = 0;
-    uint32_t missing = 0;
 
-    for (uint32_t i = 0; i < round->part_count && lost < round->lost; i++) {
-        if (round->parts[i].lost) {
-            name_part(&detail, round, &round->parts[i]);
-            lost++;
-        }
+    if (round->done) {
+        return round->detail;
     }
-    for (uint32_t i = 0; i < round->part_count && missing < detail.missing; i++) {
-        if (is_missing(&round->parts[i])) {
-            name_part(&detail, round, &round->parts[i]);
-            missing++;
-        }
-        if (detail.who_count == MST_NAMES_MAX) {
-            break;
-        }
-    }
+    name_parts(&detail, round, is_lost, detail.lost);
+    name_parts(&detail, round, is_missing, detail.missing);
     return detail;
-}
-
-struct mst_detail mst_round_detail(const struct mst_round *round)
-{
-    return round->done ? round->detail : current_detail(round);
-}
-
-/* The names of an all-equal round that failed are those who differ, not those who had not come. */
-static void name_differing(struct mst_round *round)
-{
-    struct mst_detail *detail = &round->detail;
-
-    detail->who_count = 0;
-    for (uint32_t i = 0; i < round->part_count; i++) {
-        if (round->parts[i].differs) {
-            name_part(detail, round, &round->parts[i]);
-        }
-    }
 }
 
 /* The result must not change any more with those it names. */
@@ -266,8 +246,9 @@ void mst_round_decide(struct mst_round *round, muster_status status)
 {
     MST_ASSERT(!round->done);
     round->detail = mst_round_detail(round);
-    if (status == MUSTER_EMISMATCH) {
-        name_differing(round);
+    if (status == MUSTER_EMISMATCH) { /* it names the ranks that differ, not the missing ones */
+        round->detail.who_count = 0;
+        name_parts(&round->detail, round, is_different, round->part_count);
     }
     if (status == MUSTER_ETOOFEW) {
         round->detail.limit = mst_generation_min_size(round->job);
@@ -382,7 +363,7 @@ void mst_round_lose(struct mst_job *job, const struct mst_member *member)
     MST_NAMED_EACH(struct mst_round_name, name, &job->round_names)
     {
         struct mst_round *round = name->open;
-        struct mst_round_part *part = round ? find_part(round, member) : NULL;
+        struct mst_round_part *part = round ? mst_round_part(round, member) : NULL;
 
         if (part && !part->lost && !part->outside) {
             lose_part(round, part);
@@ -622,7 +603,7 @@ static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
 static muster_status contribute(struct mst_session *session, struct mst_waiter *waiter,
                                 struct mst_round *round, const struct mst_round_request *request)
 {
-    struct mst_round_part *part = find_part(round, session->member);
+    struct mst_round_part *part = mst_round_part(round, session->member);
     muster_status status;
 
     if (!part || !same_parameters(round, request)) {
@@ -649,7 +630,7 @@ static muster_status begin(struct mst_session *session, struct mst_waiter *waite
     struct mst_round_name *fresh =
         name ? NULL : mst_named_new(&job->core->mem, sizeof(*fresh), request->name);
     struct mst_round *round = new_round(job, request);
-    struct mst_round_part *part = round ? find_part(round, session->member) : NULL;
+    struct mst_round_part *part = round ? mst_round_part(round, session->member) : NULL;
     muster_status status = MUSTER_ENOMEM;
 
     if (round && (name || fresh)) {
@@ -714,7 +695,7 @@ muster_status mst_round_request(struct mst_session *session, struct mst_waiter *
     at = name ? name->number : 0;
     round = round_of(name, wanted->number);
     if (wanted->number < at) {
-        return round && find_part(round, session->member)
+        return round && mst_round_part(round, session->member)
                    ? answer_from(round, waiter, round->status, 0)
                    : answer_from(NULL, waiter, MUSTER_ESTALE, at);
     }

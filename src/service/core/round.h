@@ -70,12 +70,6 @@ struct mst_round {
     struct mst_blob *hosts[MST_NAMES_MAX];
 };
 
-/* Handlers: see core.c. */
-muster_status mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
-                                const struct mst_request *request);
-muster_status mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
-                                        const struct mst_request *request);
-
 /* A rank is gone: every open round of the job counts it. After all simultaneous losses are counted,
  * the rounds that this ends are closed. */
 void mst_round_lose(struct mst_job *job, const struct mst_member *member);
@@ -98,8 +92,8 @@ void mst_round_drop_all(struct mst_job *job);
 
 void mst_round_let_go(struct mst_core *core, struct mst_round *round);
 
-const struct mst_round_part *mst_round_part(const struct mst_round *round,
-                                            const struct mst_member *member);
+struct mst_round_part *mst_round_part(const struct mst_round *round,
+                                      const struct mst_member *member); /* NULL: not in it */
 struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_round_part *part);
 struct mst_who mst_round_first_missing(const struct mst_round *round); /* index ANY: none */
 struct mst_detail mst_round_detail(const struct mst_round *round);

@@ -5,6 +5,7 @@
 #include "service/core/claim.h"
 #include "service/core/counts.h"
 #include "service/core/generation.h"
+#include "service/core/handlers.h"
 #include "service/core/host.h"
 #include "service/core/job.h"
 #include "service/core/narrate.h"
@@ -422,7 +423,7 @@ muster_status mst_session_leave(struct mst_session *session, struct mst_waiter *
     } else if (session->claiming) {
         mst_claim_withdraw(session);
     } else {
-        mst_member_leave(session->member);
+        mst_member_lose(session->member, (struct mst_loss){.cause = MST_CAUSE_LEFT});
     }
     return MUSTER_MORE;
 }

@@ -71,16 +71,6 @@ void mst_session_record(struct mst_session *session, const struct mst_waiter *wa
 /* One that was kept; `oldest` is set. False: not within the window, or no memory. */
 bool mst_session_restore_outcome(struct mst_session *session, const struct mst_outcome *outcome);
 
-/* Handlers: see core.c. */
-muster_status mst_session_join(struct mst_session *session, struct mst_waiter *waiter,
-                               const struct mst_request *request);
-muster_status mst_session_renew(struct mst_session *session, struct mst_waiter *waiter,
-                                const struct mst_request *request);
-muster_status mst_session_leave(struct mst_session *session, struct mst_waiter *waiter,
-                                const struct mst_request *request);
-muster_status mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter,
-                                 const struct mst_request *request);
-
 /* The JOIN waits from now on. */
 void mst_session_wait_to_join(struct mst_session *session, struct mst_waiter *waiter, bool spare,
                               uint64_t heard);

@@ -40,9 +40,6 @@ struct mst_cursor {
 uint32_t mst_watch_count(const struct mst_keyspace *space, struct mst_slice bytes);
 
 void mst_watch_prefixes_init(struct mst_tree *tree);
-/* A handler: see core.c. */
-muster_status mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
-                                const struct mst_request *request);
 void mst_watch_stop(struct mst_waiter *waiter);
 void mst_watch_release_prefix(struct mst_core *core, struct mst_prefix *prefix);
 

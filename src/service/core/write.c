@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "service/core/generation.h"
+#include "service/core/handlers.h"
 #include "service/core/job.h"
 
 /* A batch being prepared. */
@@ -49,15 +50,6 @@ static struct mst_blob *number_blob(const struct mst_mem *mem, int64_t number)
         mem, mst_slice_of(array, mst_text_print(array, sizeof(array), "%" PRId64, number)));
 }
 
-static bool sum_of(int64_t a, int64_t b, int64_t *out)
-{
-    if ((b > 0 && a > INT64_MAX - b) || (b < 0 && a < INT64_MIN - b)) {
-        return false;
-    }
-    *out = a + b;
-    return true;
-}
-
 /* ---- what an operation would make of the value ---- */
 
 static muster_status make_sum(struct batch *batch, struct mst_staged *staged,
@@ -65,7 +57,7 @@ static muster_status make_sum(struct batch *batch, struct mst_staged *staged,
 {
     int64_t number = 0;
 
-    if ((old && !parse_number(old, &number)) || !sum_of(number, delta, &number)) {
+    if ((old && !parse_number(old, &number)) || __builtin_add_overflow(number, delta, &number)) {
         return MUSTER_ERANGE;
     }
     staged->value = number_blob(&batch->job->core->mem, number);

@@ -15,8 +15,4 @@ struct mst_staged {
     uint64_t revision; /* that the key then has, once carried out */
 };
 
-/* A handler: see core.c. */
-muster_status mst_write_request(struct mst_session *session, struct mst_waiter *waiter,
-                                const struct mst_request *request);
-
 #endif

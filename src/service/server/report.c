@@ -157,7 +157,7 @@ static bool copy_figures(struct mst_uv_report *report, struct mst_figures *figur
     mst_look_jobs(core, copy_job, &copying);
     figures->counts = *mst_core_counts(core);
     memcpy(figures->key_times, report->key_times, sizeof figures->key_times);
-    figures->sessions = mst_look_sessions(core);
+    figures->sessions = mst_core_sessions(core);
     figures->connections = report->hub->count;
     return !copying.no_memory && copy_clusters(core, figures);
 }
