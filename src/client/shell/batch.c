@@ -3,16 +3,22 @@
 #include <string.h>
 
 #include "client/shell/call.h"
-#include "client/shell/key.h"
+#include "muster/key.h"
 
-/* As many as the largest message of any service may have. */
+/* The size of the largest message that any service accepts. */
 #define BYTES_MAX ((size_t)512 << 20)
+
+/* The key and the value of one write. */
+struct block {
+    struct block *next;
+    char bytes[];
+};
 
 struct muster_batch {
     struct muster_key_options options;
     struct mst_write *ops;
-    char **bytes; /* key and value of each, in one piece */
-    size_t size;  /* of all these */
+    struct block *blocks;
+    size_t size; /* of all keys and values */
     size_t count, room;
 };
 
@@ -28,7 +34,9 @@ muster_status muster_batch_new(muster_batch **out, const struct muster_key_optio
     if (!batch) {
         return MUSTER_ENOMEM;
     }
-    if (mst_lib_key_options(&batch->options, options, NULL, "batch") != MUSTER_OK) {
+    batch->options = (struct muster_key_options)MUSTER_KEY_OPTIONS_INIT;
+    if (mst_lib_options(&batch->options, sizeof(batch->options), options, "MUSTER_KEY_OPTIONS_INIT",
+                        NULL, "batch") != MUSTER_OK) {
         free(batch);
         return MUSTER_EINVAL;
     }
@@ -40,89 +48,82 @@ static bool make_room(muster_batch *batch)
 {
     size_t room = batch->room > 0 ? batch->room * 2 : 8;
     struct mst_write *ops;
-    char **bytes;
 
     if (batch->count < batch->room) {
         return true;
     }
     ops = realloc(batch->ops, room * sizeof(*ops));
-    if (!ops) {
-        return false;
+    if (ops) {
+        batch->ops = ops;
+        batch->room = room;
     }
-    batch->ops = ops;
-    bytes = realloc(batch->bytes, room * sizeof(*bytes));
-    if (!bytes) {
-        return false;
-    }
-    batch->bytes = bytes;
-    batch->room = room;
-    return true;
+    return ops != NULL;
 }
 
-static muster_status add(muster_batch *batch, const char *key, struct muster_slice value,
-                         struct mst_write op)
+static muster_status add(muster_batch *batch, const char *key, struct mst_write op)
 {
     size_t size = key ? strlen(key) : 0;
-    char *bytes;
+    struct block *block;
 
-    if (!batch || size == 0 || (value.size > 0 && !value.data)) {
+    if (!batch || size == 0 || (op.value.size > 0 && !op.value.data)) {
         return MUSTER_EINVAL;
     }
-    if (size > BYTES_MAX - batch->size || value.size > BYTES_MAX - batch->size - size) {
+    if (size > BYTES_MAX - batch->size || op.value.size > BYTES_MAX - batch->size - size) {
         return MUSTER_ELIMIT;
     }
-    bytes = make_room(batch) ? malloc(size + value.size) : NULL;
-    if (!bytes) {
+    block = make_room(batch) ? malloc(sizeof(*block) + size + op.value.size) : NULL;
+    if (!block) {
         return MUSTER_ENOMEM;
     }
-    memcpy(bytes, key, size);
-    if (value.size > 0) {
-        memcpy(bytes + size, value.data, value.size);
+    memcpy(block->bytes, key, size);
+    if (op.value.size > 0) {
+        memcpy(block->bytes + size, op.value.data, op.value.size);
     }
+    block->next = batch->blocks;
+    batch->blocks = block;
     op.owned = batch->options.owned;
-    op.key = mst_slice_of(bytes, size);
-    op.value = mst_slice_of(bytes + size, value.size);
-    batch->size += size + value.size;
-    batch->bytes[batch->count] = bytes;
+    op.key = mst_slice_of(block->bytes, size);
+    op.value.data = block->bytes + size;
+    batch->size += size + op.value.size;
     batch->ops[batch->count++] = op;
     return MUSTER_OK;
 }
 
-static const struct muster_slice nothing;
-
 muster_status muster_batch_insert(muster_batch *batch, const char *key, struct muster_slice value)
 {
-    return add(batch, key, value, (struct mst_write){.kind = MST_INSERT});
+    return add(batch, key, (struct mst_write){.kind = MST_INSERT, .value = mst_lib_slice(value)});
 }
 
 muster_status muster_batch_put(muster_batch *batch, const char *key, struct muster_slice value)
 {
-    return add(batch, key, value, (struct mst_write){.kind = MST_PUT});
+    return add(batch, key, (struct mst_write){.kind = MST_PUT, .value = mst_lib_slice(value)});
 }
 
 muster_status muster_batch_cas(muster_batch *batch, const char *key, uint64_t expected,
                                struct muster_slice value)
 {
-    return add(batch, key, value, (struct mst_write){.kind = MST_CAS, .expected = expected});
+    return add(
+        batch, key,
+        (struct mst_write){.kind = MST_CAS, .expected = expected, .value = mst_lib_slice(value)});
 }
 
 muster_status muster_batch_add(muster_batch *batch, const char *key, int64_t delta)
 {
-    return add(batch, key, nothing, (struct mst_write){.kind = MST_ADD, .delta = delta});
+    return add(batch, key, (struct mst_write){.kind = MST_ADD, .delta = delta});
 }
 
 muster_status muster_batch_append(muster_batch *batch, const char *key, struct muster_slice value)
 {
-    return add(batch, key, value, (struct mst_write){.kind = MST_APPEND});
+    return add(batch, key, (struct mst_write){.kind = MST_APPEND, .value = mst_lib_slice(value)});
 }
 
 muster_status muster_batch_delete(muster_batch *batch, const char *key)
 {
-    return add(batch, key, nothing, (struct mst_write){.kind = MST_DELETE});
+    return add(batch, key, (struct mst_write){.kind = MST_DELETE});
 }
 
-static muster_status apply(muster_client *client, const muster_batch *batch, int64_t timeout_ms,
-                           struct mst_lib_how how)
+MST_LIB_TWINS(muster_batch_apply, client, (const muster_batch *batch, int64_t timeout_ms),
+              (batch, timeout_ms))
 {
     char what[64];
     struct mst_call call = {.client = client,
@@ -144,28 +145,17 @@ static muster_status apply(muster_client *client, const muster_batch *batch, int
     return mst_lib_make(&call, &how);
 }
 
-muster_status muster_batch_apply(muster_client *client, const muster_batch *batch,
-                                 int64_t timeout_ms, struct muster_error *err)
-{
-    return apply(client, batch, timeout_ms, mst_lib_blocking(err));
-}
-
-muster_status muster_batch_apply_start(muster_client *client, const muster_batch *batch,
-                                       int64_t timeout_ms, muster_call **call_out,
-                                       struct muster_error *err)
-{
-    return apply(client, batch, timeout_ms, mst_lib_starting(call_out, err));
-}
-
 void muster_batch_free(muster_batch *batch)
 {
     if (!batch) {
         return;
     }
-    for (size_t i = 0; i < batch->count; i++) {
-        free(batch->bytes[i]);
+    while (batch->blocks) {
+        struct block *next = batch->blocks->next;
+
+        free(batch->blocks);
+        batch->blocks = next;
     }
-    free(batch->bytes);
     free(batch->ops);
     free(batch);
 }

@@ -420,7 +420,7 @@ muster_status mst_lib_options(void *out, size_t size, const void *given, const c
         err, what, "options.size is not that of this library's options; begin with %s", init);
 }
 
-muster_status mst_lib_bytes(struct muster_slice bytes, struct muster_error *err, const char *what)
+muster_status mst_lib_bytes(struct mst_slice bytes, struct muster_error *err, const char *what)
 {
     if (bytes.size > 0 && !bytes.data) {
         return mst_lib_refuse(err, what, "the data is NULL, and its size is not 0");

@@ -53,7 +53,7 @@ struct mst_call {
     bool over;
 };
 
-/* How it is to be made. */
+/* How it is made: it blocks, or it is started and `out` gets its handle. */
 struct mst_lib_how {
     bool start;
     muster_call **out; /* start */
@@ -61,6 +61,35 @@ struct mst_lib_how {
 };
 struct mst_lib_how mst_lib_blocking(struct muster_error *err);
 struct mst_lib_how mst_lib_starting(muster_call **out, struct muster_error *err);
+
+/* Defines X and its twin X_start, which differ only in how the call is made. The body of both
+ * follows; it has the parameters, and `how`. `handle`: client or watch, the first parameter. */
+#define MST_LIB_TWINS(name, handle, parameters, arguments)                                         \
+    static muster_status name##_how(muster_##handle *handle, MST_LIB_PARTS parameters,             \
+                                    struct mst_lib_how how);                                       \
+    muster_status name(muster_##handle *handle, MST_LIB_PARTS parameters,                          \
+                       struct muster_error *err)                                                   \
+    {                                                                                              \
+        return name##_how(handle, MST_LIB_PARTS arguments, mst_lib_blocking(err));                 \
+    }                                                                                              \
+    muster_status name##_start(muster_##handle *handle, MST_LIB_PARTS parameters,                  \
+                               muster_call **call_out, struct muster_error *err)                   \
+    {                                                                                              \
+        return name##_how(handle, MST_LIB_PARTS arguments, mst_lib_starting(call_out, err));       \
+    }                                                                                              \
+    static muster_status name##_how(muster_##handle *handle, MST_LIB_PARTS parameters,             \
+                                    struct mst_lib_how how)
+#define MST_LIB_PARTS(...) __VA_ARGS__
+
+static inline struct mst_slice mst_lib_slice(struct muster_slice bytes)
+{
+    return mst_slice_of(bytes.data, bytes.size);
+}
+
+static inline struct muster_slice mst_lib_muster_slice(struct mst_slice bytes)
+{
+    return (struct muster_slice){.data = bytes.data, .size = bytes.size};
+}
 
 /* `call` is described: client, what, timeout_ms, request, and what else it needs. */
 muster_status mst_lib_make(struct mst_call *call, const struct mst_lib_how *how);

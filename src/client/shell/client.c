@@ -776,10 +776,18 @@ muster_status muster_client_open(muster_client **out, const struct muster_client
     return status;
 }
 
+struct muster_view mst_lib_view_shown(const struct mst_view *view)
+{
+    return (struct muster_view){.generation = view->generation,
+                                .incarnation = view->incarnation,
+                                .rank = view->rank,
+                                .size = view->size,
+                                .index = view->index,
+                                .spare = view->spare};
+}
+
 void muster_client_view(muster_client *client, struct muster_view *out)
 {
-    const struct mst_view *view;
-
     if (!out) {
         return;
     }
@@ -788,14 +796,9 @@ void muster_client_view(muster_client *client, struct muster_view *out)
         return;
     }
     mst_lib_lock(client);
-    view = mst_lib_view(client);
-    out->generation = view->generation;
-    out->incarnation = view->incarnation;
+    *out = mst_lib_view_shown(mst_lib_view(client));
     out->iteration = client->iteration;
-    out->rank = view->rank;
-    out->size = view->size;
-    out->index = view->index;
     out->spare =
-        client->role == MST_ROLE_RANK && view->incarnation != 0 && view->rank == MST_RANK_NONE;
+        client->role == MST_ROLE_RANK && out->incarnation != 0 && out->rank == MST_RANK_NONE;
     mst_lib_unlock(client);
 }

@@ -166,6 +166,9 @@ static inline struct mst_client *mst_lib_machine(const struct muster_client *cli
     return mst_driver_client(client->driver);
 }
 
+/* client.c: as the public API shows it. */
+struct muster_view mst_lib_view_shown(const struct mst_view *view);
+
 /* client.c: tells the log when the service is gone or back. Lock held. */
 void mst_lib_look(struct muster_client *client);
 
@@ -247,7 +250,7 @@ muster_status mst_lib_options(void *out, size_t size, const void *given, const c
                               struct muster_error *err, const char *what);
 
 /* EINVAL with its text for bytes that are not there. */
-muster_status mst_lib_bytes(struct muster_slice bytes, struct muster_error *err, const char *what);
+muster_status mst_lib_bytes(struct mst_slice bytes, struct muster_error *err, const char *what);
 
 /* drive.c: nobody blocks for what was just posted: the background thread is to look after it at
  * once, and not after its rest. Lock held. */

@@ -5,23 +5,6 @@
 
 #include "client/shell/call.h"
 
-bool mst_lib_items_add(struct mst_items *items, const struct mst_reply *reply)
-{
-    return mst_items_add(items, reply->items, reply->item_count);
-}
-
-bool mst_lib_items_add_detail(struct mst_items *items, const struct mst_detail *detail)
-{
-    for (uint32_t i = 0; i < detail->who_count && i < MST_NAMES_MAX; i++) {
-        struct mst_item item = {.kind = MST_ITEM_MEMBER, .who = detail->who[i]};
-
-        if (!mst_items_add(items, &item, 1)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* ---- pages ---- */
 
 /* What the next page needs of the call's own inputs, it has from `kept`. */
@@ -48,7 +31,7 @@ static muster_status take_page(struct mst_call *call, const struct mst_reply *re
     if (reply->status != MUSTER_OK) {
         return reply->status;
     }
-    if (!mst_lib_items_add(&call->items, reply)) {
+    if (!mst_items_add(&call->items, reply->items, reply->item_count)) {
         return MUSTER_ENOMEM;
     }
     if (reply->next != 0) {
@@ -87,20 +70,10 @@ muster_status mst_lib_items_collect(muster_client *client, struct mst_request *r
 
 /* ---- members ---- */
 
-static enum muster_role role_of(enum mst_role role)
-{
-    switch (role) {
-    case MST_ROLE_RANK:
-        return MUSTER_ROLE_RANK;
-    case MST_ROLE_WORKER:
-        return MUSTER_ROLE_WORKER;
-    case MST_ROLE_AGENT:
-        return MUSTER_ROLE_AGENT;
-    case MST_ROLE_OBSERVER:
-        break;
-    }
-    return MUSTER_ROLE_OBSERVER;
-}
+static const enum muster_role roles[] = {[MST_ROLE_OBSERVER] = MUSTER_ROLE_OBSERVER,
+                                         [MST_ROLE_RANK] = MUSTER_ROLE_RANK,
+                                         [MST_ROLE_WORKER] = MUSTER_ROLE_WORKER,
+                                         [MST_ROLE_AGENT] = MUSTER_ROLE_AGENT};
 
 struct muster_member mst_lib_member_of(const struct mst_item *item)
 {
@@ -112,7 +85,7 @@ struct muster_member mst_lib_member_of(const struct mst_item *item)
                                    .text = item->value.data ? item->value.data : "",
                                    .index = who->index,
                                    .rank = who->rank,
-                                   .role = role_of(who->role),
+                                   .role = roles[who->role],
                                    .state = (enum muster_member_state)who->state,
                                    .cause = (enum muster_cause)who->cause,
                                    .code = who->code,
@@ -133,13 +106,13 @@ struct muster_members {
     struct muster_member members[];
 };
 
-muster_members *mst_lib_members_new(struct mst_items *items)
+/* Takes the items over. NULL: no memory, and the items stay. */
+static muster_members *members_new(struct mst_items *items)
 {
     muster_members *members =
         calloc(1, sizeof(*members) + items->count * sizeof(members->members[0]));
 
     if (!members) {
-        mst_items_fini(items);
         return NULL;
     }
     members->items = *items;
@@ -152,11 +125,29 @@ muster_members *mst_lib_members_new(struct mst_items *items)
     return members;
 }
 
+muster_members *mst_lib_members_named(const struct mst_detail *detail)
+{
+    struct mst_item named[MST_NAMES_MAX] = {0};
+    struct mst_items items = {0};
+    muster_members *members = NULL;
+    uint32_t count = 0;
+
+    for (; count < detail->who_count && count < MST_NAMES_MAX; count++) {
+        named[count].kind = MST_ITEM_MEMBER;
+        named[count].who = detail->who[count];
+    }
+    if (mst_items_add(&items, named, count)) {
+        members = members_new(&items);
+    }
+    mst_items_fini(&items);
+    return members;
+}
+
 muster_status mst_lib_members_make(struct mst_call *call)
 {
     muster_members **out = call->out;
 
-    *out = mst_lib_members_new(&call->items);
+    *out = members_new(&call->items);
     return *out ? MUSTER_OK : MUSTER_ENOMEM;
 }
 

@@ -8,12 +8,6 @@
 #include "muster/member.h"
 #include "view/items.h"
 
-/* Appends the items of a reply. False: no memory, and nothing was appended. */
-bool mst_lib_items_add(struct mst_items *items, const struct mst_reply *reply);
-
-/* The same for the names in a reply's detail: items of which only `who` is set. */
-bool mst_lib_items_add_detail(struct mst_items *items, const struct mst_detail *detail);
-
 /* Requests page after page of one listing, blocking; `request` is MEMBERS, ROUNDS, JOBS, HOSTS or
  * FAULTS. The pages together are what was asked for. On failure nothing is left in *items. */
 muster_status mst_lib_items_collect(muster_client *client, struct mst_request *request,
@@ -32,7 +26,7 @@ muster_status mst_lib_members_make(struct mst_call *call);
 /* As the public API shows it; borrows from the item. */
 struct muster_member mst_lib_member_of(const struct mst_item *item);
 
-/* The members among the items, as the public list; takes the items over. NULL: no memory. */
-muster_members *mst_lib_members_new(struct mst_items *items);
+/* The members that a reply's detail names. NULL: no memory. */
+muster_members *mst_lib_members_named(const struct mst_detail *detail);
 
 #endif

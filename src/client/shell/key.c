@@ -1,34 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/shell/key.h"
+#include "muster/key.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/shell/call.h"
 
-muster_status mst_lib_key_options(struct muster_key_options *out,
+static muster_status check_key(const char *key, struct muster_error *err, const char *what)
+{
+    return key && *key ? MUSTER_OK : mst_lib_refuse(err, what, "a key's name must not be empty");
+}
+
+static muster_status read_options(struct muster_key_options *out,
                                   const struct muster_key_options *given, struct muster_error *err,
                                   const char *what)
 {
-    const struct muster_key_options standard = MUSTER_KEY_OPTIONS_INIT;
-
-    *out = standard;
     return mst_lib_options(out, sizeof(*out), given, "MUSTER_KEY_OPTIONS_INIT", err, what);
-}
-
-muster_status mst_lib_key_name(const char *key, struct muster_error *err, const char *what)
-{
-    if (!key || !*key) {
-        return mst_lib_refuse(err, what, "a key's name must not be empty");
-    }
-    return MUSTER_OK;
 }
 
 /* ---- writes ---- */
 
-static const struct muster_slice nothing;
-
-/* What the service says of a write goes where the caller wants it. */
 static muster_status take_revision(struct mst_call *call, const struct mst_reply *reply)
 {
     uint64_t *out = call->out;
@@ -39,7 +30,8 @@ static muster_status take_revision(struct mst_call *call, const struct mst_reply
     return reply->status;
 }
 
-static muster_status take_sum(struct mst_call *call, const struct mst_reply *reply)
+/* The sum, or the size. */
+static muster_status take_number(struct mst_call *call, const struct mst_reply *reply)
 {
     int64_t *out = call->out;
 
@@ -49,201 +41,103 @@ static muster_status take_sum(struct mst_call *call, const struct mst_reply *rep
     return reply->status;
 }
 
-static muster_status take_size(struct mst_call *call, const struct mst_reply *reply)
-{
-    uint64_t *out = call->out;
-
-    if (out && reply->status == MUSTER_OK) {
-        *out = (uint64_t)reply->number;
-    }
-    return reply->status;
-}
-
-struct result {
+static const struct {
+    const char *verb;
     muster_status (*take)(struct mst_call *call, const struct mst_reply *reply);
-    void *out;
-};
+} kinds[] = {
+    [MST_INSERT] = {"insert", take_revision},       [MST_PUT] = {"put", take_revision},
+    [MST_CAS] = {"compare and set", take_revision}, [MST_ADD] = {"add to", take_number},
+    [MST_APPEND] = {"append to", take_number},      [MST_DELETE] = {"delete", take_revision}};
 
-static muster_status write_one(muster_client *client, const char *verb, const char *key,
-                               struct mst_write op, struct muster_slice value,
+static muster_status write_key(muster_client *client, const char *key, struct mst_write op,
                                const struct muster_key_options *given, int64_t timeout_ms,
-                               struct result result, struct mst_lib_how how)
+                               void *out, struct mst_lib_how how)
 {
-    struct muster_key_options options;
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
     char what[MST_LIB_WHAT_ROOM];
     struct mst_call call = {.client = client,
                             .what = what,
                             .timeout_ms = timeout_ms,
-                            .request = {.command = MST_WRITE},
-                            .take = result.take,
-                            .out = result.out};
+                            .request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}},
+                            .take = kinds[op.kind].take,
+                            .out = out};
     muster_status status;
 
-    mst_lib_describe(what, verb, key);
-    status = mst_lib_key_name(key, how.err, what);
+    mst_lib_describe(what, kinds[op.kind].verb, key);
+    status = check_key(key, how.err, what);
     if (status == MUSTER_OK) {
-        status = mst_lib_bytes(value, how.err, what);
+        status = mst_lib_bytes(op.value, how.err, what);
     }
     if (status == MUSTER_OK) {
-        status = mst_lib_key_options(&options, given, how.err, what);
+        status = read_options(&options, given, how.err, what);
     }
     if (status != MUSTER_OK) {
         return status;
     }
     op.key = mst_slice_text(key);
-    op.value = mst_slice_of(value.data, value.size);
     op.owned = options.owned;
     call.request.write.generation = options.generation;
-    call.request.write.ops = &op;
-    call.request.write.count = 1;
     return mst_lib_make(&call, &how);
 }
 
-static muster_status insert(muster_client *client, const char *key, struct muster_slice value,
-                            const struct muster_key_options *options, int64_t timeout_ms,
-                            uint64_t *revision_out, struct mst_lib_how how)
+MST_LIB_TWINS(muster_key_insert, client,
+              (const char *key, struct muster_slice value, const struct muster_key_options *options,
+               int64_t timeout_ms, uint64_t *revision_out),
+              (key, value, options, timeout_ms, revision_out))
 {
-    return write_one(client, "insert", key, (struct mst_write){.kind = MST_INSERT}, value, options,
-                     timeout_ms, (struct result){take_revision, revision_out}, how);
+    struct mst_write op = {.kind = MST_INSERT, .value = mst_lib_slice(value)};
+
+    return write_key(client, key, op, options, timeout_ms, revision_out, how);
 }
 
-muster_status muster_key_insert(muster_client *client, const char *key, struct muster_slice value,
-                                const struct muster_key_options *options, int64_t timeout_ms,
-                                uint64_t *revision_out, struct muster_error *err)
+MST_LIB_TWINS(muster_key_put, client,
+              (const char *key, struct muster_slice value, const struct muster_key_options *options,
+               int64_t timeout_ms, uint64_t *revision_out),
+              (key, value, options, timeout_ms, revision_out))
 {
-    return insert(client, key, value, options, timeout_ms, revision_out, mst_lib_blocking(err));
+    struct mst_write op = {.kind = MST_PUT, .value = mst_lib_slice(value)};
+
+    return write_key(client, key, op, options, timeout_ms, revision_out, how);
 }
 
-muster_status muster_key_insert_start(muster_client *client, const char *key,
-                                      struct muster_slice value,
-                                      const struct muster_key_options *options, int64_t timeout_ms,
-                                      uint64_t *revision_out, muster_call **call_out,
-                                      struct muster_error *err)
+MST_LIB_TWINS(muster_key_cas, client,
+              (const char *key, uint64_t expected, struct muster_slice value,
+               const struct muster_key_options *options, int64_t timeout_ms,
+               uint64_t *revision_out),
+              (key, expected, value, options, timeout_ms, revision_out))
 {
-    return insert(client, key, value, options, timeout_ms, revision_out,
-                  mst_lib_starting(call_out, err));
+    struct mst_write op = {.kind = MST_CAS, .expected = expected, .value = mst_lib_slice(value)};
+
+    return write_key(client, key, op, options, timeout_ms, revision_out, how);
 }
 
-static muster_status put(muster_client *client, const char *key, struct muster_slice value,
-                         const struct muster_key_options *options, int64_t timeout_ms,
-                         uint64_t *revision_out, struct mst_lib_how how)
+MST_LIB_TWINS(muster_key_add, client,
+              (const char *key, int64_t delta, const struct muster_key_options *options,
+               int64_t timeout_ms, int64_t *sum_out),
+              (key, delta, options, timeout_ms, sum_out))
 {
-    return write_one(client, "put", key, (struct mst_write){.kind = MST_PUT}, value, options,
-                     timeout_ms, (struct result){take_revision, revision_out}, how);
+    struct mst_write op = {.kind = MST_ADD, .delta = delta};
+
+    return write_key(client, key, op, options, timeout_ms, sum_out, how);
 }
 
-muster_status muster_key_put(muster_client *client, const char *key, struct muster_slice value,
-                             const struct muster_key_options *options, int64_t timeout_ms,
-                             uint64_t *revision_out, struct muster_error *err)
+MST_LIB_TWINS(muster_key_append, client,
+              (const char *key, struct muster_slice value, const struct muster_key_options *options,
+               int64_t timeout_ms, uint64_t *size_out),
+              (key, value, options, timeout_ms, size_out))
 {
-    return put(client, key, value, options, timeout_ms, revision_out, mst_lib_blocking(err));
+    struct mst_write op = {.kind = MST_APPEND, .value = mst_lib_slice(value)};
+
+    return write_key(client, key, op, options, timeout_ms, size_out, how);
 }
 
-muster_status muster_key_put_start(muster_client *client, const char *key,
-                                   struct muster_slice value,
-                                   const struct muster_key_options *options, int64_t timeout_ms,
-                                   uint64_t *revision_out, muster_call **call_out,
-                                   struct muster_error *err)
+MST_LIB_TWINS(muster_key_delete, client,
+              (const char *key, const struct muster_key_options *options, int64_t timeout_ms),
+              (key, options, timeout_ms))
 {
-    return put(client, key, value, options, timeout_ms, revision_out,
-               mst_lib_starting(call_out, err));
-}
+    struct mst_write op = {.kind = MST_DELETE};
 
-static muster_status cas(muster_client *client, const char *key, uint64_t expected,
-                         struct muster_slice value, const struct muster_key_options *options,
-                         int64_t timeout_ms, uint64_t *revision_out, struct mst_lib_how how)
-{
-    return write_one(client, "compare and set", key,
-                     (struct mst_write){.kind = MST_CAS, .expected = expected}, value, options,
-                     timeout_ms, (struct result){take_revision, revision_out}, how);
-}
-
-muster_status muster_key_cas(muster_client *client, const char *key, uint64_t expected,
-                             struct muster_slice value, const struct muster_key_options *options,
-                             int64_t timeout_ms, uint64_t *revision_out, struct muster_error *err)
-{
-    return cas(client, key, expected, value, options, timeout_ms, revision_out,
-               mst_lib_blocking(err));
-}
-
-muster_status muster_key_cas_start(muster_client *client, const char *key, uint64_t expected,
-                                   struct muster_slice value,
-                                   const struct muster_key_options *options, int64_t timeout_ms,
-                                   uint64_t *revision_out, muster_call **call_out,
-                                   struct muster_error *err)
-{
-    return cas(client, key, expected, value, options, timeout_ms, revision_out,
-               mst_lib_starting(call_out, err));
-}
-
-static muster_status add(muster_client *client, const char *key, int64_t delta,
-                         const struct muster_key_options *options, int64_t timeout_ms,
-                         int64_t *sum_out, struct mst_lib_how how)
-{
-    return write_one(client, "add to", key, (struct mst_write){.kind = MST_ADD, .delta = delta},
-                     nothing, options, timeout_ms, (struct result){take_sum, sum_out}, how);
-}
-
-muster_status muster_key_add(muster_client *client, const char *key, int64_t delta,
-                             const struct muster_key_options *options, int64_t timeout_ms,
-                             int64_t *sum_out, struct muster_error *err)
-{
-    return add(client, key, delta, options, timeout_ms, sum_out, mst_lib_blocking(err));
-}
-
-muster_status muster_key_add_start(muster_client *client, const char *key, int64_t delta,
-                                   const struct muster_key_options *options, int64_t timeout_ms,
-                                   int64_t *sum_out, muster_call **call_out,
-                                   struct muster_error *err)
-{
-    return add(client, key, delta, options, timeout_ms, sum_out, mst_lib_starting(call_out, err));
-}
-
-static muster_status append(muster_client *client, const char *key, struct muster_slice value,
-                            const struct muster_key_options *options, int64_t timeout_ms,
-                            uint64_t *size_out, struct mst_lib_how how)
-{
-    return write_one(client, "append to", key, (struct mst_write){.kind = MST_APPEND}, value,
-                     options, timeout_ms, (struct result){take_size, size_out}, how);
-}
-
-muster_status muster_key_append(muster_client *client, const char *key, struct muster_slice value,
-                                const struct muster_key_options *options, int64_t timeout_ms,
-                                uint64_t *size_out, struct muster_error *err)
-{
-    return append(client, key, value, options, timeout_ms, size_out, mst_lib_blocking(err));
-}
-
-muster_status muster_key_append_start(muster_client *client, const char *key,
-                                      struct muster_slice value,
-                                      const struct muster_key_options *options, int64_t timeout_ms,
-                                      uint64_t *size_out, muster_call **call_out,
-                                      struct muster_error *err)
-{
-    return append(client, key, value, options, timeout_ms, size_out,
-                  mst_lib_starting(call_out, err));
-}
-
-static muster_status remove_key(muster_client *client, const char *key,
-                                const struct muster_key_options *options, int64_t timeout_ms,
-                                struct mst_lib_how how)
-{
-    return write_one(client, "delete", key, (struct mst_write){.kind = MST_DELETE}, nothing,
-                     options, timeout_ms, (struct result){NULL, NULL}, how);
-}
-
-muster_status muster_key_delete(muster_client *client, const char *key,
-                                const struct muster_key_options *options, int64_t timeout_ms,
-                                struct muster_error *err)
-{
-    return remove_key(client, key, options, timeout_ms, mst_lib_blocking(err));
-}
-
-muster_status muster_key_delete_start(muster_client *client, const char *key,
-                                      const struct muster_key_options *options, int64_t timeout_ms,
-                                      muster_call **call_out, struct muster_error *err)
-{
-    return remove_key(client, key, options, timeout_ms, mst_lib_starting(call_out, err));
+    return write_key(client, key, op, options, timeout_ms, NULL, how);
 }
 
 /* ---- reads ---- */
@@ -277,11 +171,12 @@ static muster_status take_value(struct mst_call *call, const struct mst_reply *r
     return MUSTER_OK;
 }
 
-static muster_status get(muster_client *client, const char *key,
-                         const struct muster_key_options *given, int64_t timeout_ms,
-                         muster_value **out, struct mst_lib_how how)
+MST_LIB_TWINS(muster_key_get, client,
+              (const char *key, const struct muster_key_options *given, int64_t timeout_ms,
+               muster_value **out),
+              (key, given, timeout_ms, out))
 {
-    struct muster_key_options options;
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
     char what[MST_LIB_WHAT_ROOM];
     struct mst_call call = {.client = client,
                             .what = what,
@@ -296,9 +191,9 @@ static muster_status get(muster_client *client, const char *key,
         return mst_lib_refuse(how.err, what, "out is NULL");
     }
     *out = NULL;
-    status = mst_lib_key_name(key, how.err, what);
+    status = check_key(key, how.err, what);
     if (status == MUSTER_OK) {
-        status = mst_lib_key_options(&options, given, how.err, what);
+        status = read_options(&options, given, how.err, what);
     }
     if (status != MUSTER_OK) {
         return status;
@@ -307,21 +202,6 @@ static muster_status get(muster_client *client, const char *key,
     call.request.get.key = mst_slice_text(key);
     call.request.get.wait = timeout_ms != 0;
     return mst_lib_make(&call, &how);
-}
-
-muster_status muster_key_get(muster_client *client, const char *key,
-                             const struct muster_key_options *options, int64_t timeout_ms,
-                             muster_value **out, struct muster_error *err)
-{
-    return get(client, key, options, timeout_ms, out, mst_lib_blocking(err));
-}
-
-muster_status muster_key_get_start(muster_client *client, const char *key,
-                                   const struct muster_key_options *options, int64_t timeout_ms,
-                                   muster_value **out, muster_call **call_out,
-                                   struct muster_error *err)
-{
-    return get(client, key, options, timeout_ms, out, mst_lib_starting(call_out, err));
 }
 
 const void *muster_value_data(const muster_value *value)
@@ -365,11 +245,12 @@ static muster_status make_keys(struct mst_call *call)
     return MUSTER_OK;
 }
 
-static muster_status list(muster_client *client, const char *prefix,
-                          const struct muster_key_options *given, int64_t timeout_ms,
-                          muster_keys **out, struct mst_lib_how how)
+MST_LIB_TWINS(muster_key_list, client,
+              (const char *prefix, const struct muster_key_options *given, int64_t timeout_ms,
+               muster_keys **out),
+              (prefix, given, timeout_ms, out))
 {
-    struct muster_key_options options;
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
     char what[MST_LIB_WHAT_ROOM];
     struct mst_call call = {.client = client,
                             .what = what,
@@ -385,28 +266,13 @@ static muster_status list(muster_client *client, const char *prefix,
         return mst_lib_refuse(how.err, what, "out is NULL");
     }
     *out = NULL;
-    status = mst_lib_key_options(&options, given, how.err, what);
+    status = read_options(&options, given, how.err, what);
     if (status != MUSTER_OK) {
         return status;
     }
     call.request.list.generation = options.generation;
     call.request.list.prefix = mst_slice_text(call.kept);
     return mst_lib_items_make(&call, &how);
-}
-
-muster_status muster_key_list(muster_client *client, const char *prefix,
-                              const struct muster_key_options *options, int64_t timeout_ms,
-                              muster_keys **out, struct muster_error *err)
-{
-    return list(client, prefix, options, timeout_ms, out, mst_lib_blocking(err));
-}
-
-muster_status muster_key_list_start(muster_client *client, const char *prefix,
-                                    const struct muster_key_options *options, int64_t timeout_ms,
-                                    muster_keys **out, muster_call **call_out,
-                                    struct muster_error *err)
-{
-    return list(client, prefix, options, timeout_ms, out, mst_lib_starting(call_out, err));
 }
 
 size_t muster_keys_count(const muster_keys *keys)
@@ -421,13 +287,9 @@ const char *muster_keys_name(const muster_keys *keys, size_t i)
 
 struct muster_slice muster_keys_value(const muster_keys *keys, size_t i)
 {
-    struct muster_slice value = {0};
+    struct mst_slice none = {0};
 
-    if (i < muster_keys_count(keys)) {
-        value.data = keys->items.items[i].value.data;
-        value.size = keys->items.items[i].value.size;
-    }
-    return value;
+    return mst_lib_muster_slice(i < muster_keys_count(keys) ? keys->items.items[i].value : none);
 }
 
 uint64_t muster_keys_revision(const muster_keys *keys, size_t i)
@@ -448,11 +310,12 @@ void muster_keys_free(muster_keys *keys)
     }
 }
 
-static muster_status wait_for(muster_client *client, const char *const *keys, size_t count,
-                              const struct muster_key_options *given, int64_t timeout_ms,
-                              struct mst_lib_how how)
+MST_LIB_TWINS(muster_key_wait, client,
+              (const char *const *keys, size_t count, const struct muster_key_options *given,
+               int64_t timeout_ms),
+              (keys, count, given, timeout_ms))
 {
-    struct muster_key_options options;
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
     struct mst_slice *names;
     char what[MST_LIB_WHAT_ROOM];
     struct mst_call call = {
@@ -461,7 +324,7 @@ static muster_status wait_for(muster_client *client, const char *const *keys, si
 
     mst_lib_describe(what, count > 1 ? "wait for several keys from" : "wait for",
                      count > 0 && keys && keys[0] ? keys[0] : "");
-    status = mst_lib_key_options(&options, given, how.err, what);
+    status = read_options(&options, given, how.err, what);
     if (status != MUSTER_OK) {
         return status;
     }
@@ -473,7 +336,7 @@ static muster_status wait_for(muster_client *client, const char *const *keys, si
         return mst_lib_fail(how.err, MUSTER_ENOMEM, what, NULL);
     }
     for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
-        status = mst_lib_key_name(keys[i], how.err, what);
+        status = check_key(keys[i], how.err, what);
         names[i] = mst_slice_text(keys[i]);
     }
     if (status == MUSTER_OK) {
@@ -484,18 +347,4 @@ static muster_status wait_for(muster_client *client, const char *const *keys, si
     }
     free(names);
     return status;
-}
-
-muster_status muster_key_wait(muster_client *client, const char *const *keys, size_t count,
-                              const struct muster_key_options *options, int64_t timeout_ms,
-                              struct muster_error *err)
-{
-    return wait_for(client, keys, count, options, timeout_ms, mst_lib_blocking(err));
-}
-
-muster_status muster_key_wait_start(muster_client *client, const char *const *keys, size_t count,
-                                    const struct muster_key_options *options, int64_t timeout_ms,
-                                    muster_call **call_out, struct muster_error *err)
-{
-    return wait_for(client, keys, count, options, timeout_ms, mst_lib_starting(call_out, err));
 }

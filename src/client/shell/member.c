@@ -3,10 +3,8 @@
 
 #include "client/shell/call.h"
 
-/* ---- who is here ---- */
-
-static muster_status list(muster_client *client, int64_t timeout_ms, muster_members **out,
-                          struct mst_lib_how how)
+MST_LIB_TWINS(muster_member_list, client, (int64_t timeout_ms, muster_members **out),
+              (timeout_ms, out))
 {
     static const char what[] = "list the members";
     struct mst_call call = {.client = client,
@@ -23,29 +21,14 @@ static muster_status list(muster_client *client, int64_t timeout_ms, muster_memb
     return mst_lib_items_make(&call, &how);
 }
 
-muster_status muster_member_list(muster_client *client, int64_t timeout_ms, muster_members **out,
-                                 struct muster_error *err)
-{
-    return list(client, timeout_ms, out, mst_lib_blocking(err));
-}
-
-muster_status muster_member_list_start(muster_client *client, int64_t timeout_ms,
-                                       muster_members **out, muster_call **call_out,
-                                       struct muster_error *err)
-{
-    return list(client, timeout_ms, out, mst_lib_starting(call_out, err));
-}
-
-/* ---- a fault ---- */
-
 static muster_status name_generation(struct mst_call *call)
 {
     call->request.fault.generation = mst_lib_view(call->client)->generation;
     return MUSTER_MORE;
 }
 
-static muster_status fault(muster_client *client, int code, const char *fault_text,
-                           int64_t timeout_ms, struct mst_lib_how how)
+MST_LIB_TWINS(muster_member_fault, client, (int code, const char *fault_text, int64_t timeout_ms),
+              (code, fault_text, timeout_ms))
 {
     struct mst_call call = {
         .client = client,
@@ -59,22 +42,7 @@ static muster_status fault(muster_client *client, int code, const char *fault_te
     return mst_lib_make(&call, &how);
 }
 
-muster_status muster_member_fault(muster_client *client, int code, const char *fault_text,
-                                  int64_t timeout_ms, struct muster_error *err)
-{
-    return fault(client, code, fault_text, timeout_ms, mst_lib_blocking(err));
-}
-
-muster_status muster_member_fault_start(muster_client *client, int code, const char *fault_text,
-                                        int64_t timeout_ms, muster_call **call_out,
-                                        struct muster_error *err)
-{
-    return fault(client, code, fault_text, timeout_ms, mst_lib_starting(call_out, err));
-}
-
-/* ---- leaving ---- */
-
-static muster_status leave(muster_client *client, int64_t timeout_ms, struct mst_lib_how how)
+MST_LIB_TWINS(muster_member_leave, client, (int64_t timeout_ms), (timeout_ms))
 {
     struct mst_call call = {.client = client,
                             .what = "leave the job",
@@ -82,16 +50,4 @@ static muster_status leave(muster_client *client, int64_t timeout_ms, struct mst
                             .request = {.command = MST_LEAVE}};
 
     return mst_lib_make(&call, &how);
-}
-
-muster_status muster_member_leave(muster_client *client, int64_t timeout_ms,
-                                  struct muster_error *err)
-{
-    return leave(client, timeout_ms, mst_lib_blocking(err));
-}
-
-muster_status muster_member_leave_start(muster_client *client, int64_t timeout_ms,
-                                        muster_call **call_out, struct muster_error *err)
-{
-    return leave(client, timeout_ms, mst_lib_starting(call_out, err));
 }

@@ -57,9 +57,8 @@ struct muster_round_result {
     muster_status status;
     uint64_t number;
     struct muster_round_count count;
-    struct mst_items parts, names;
-    size_t missing_count;
-    struct muster_member missing[MST_NAMES_MAX];
+    struct mst_items parts;
+    muster_members *missing; /* NULL: none */
     size_t value_size;
     unsigned char value[];
 };
@@ -78,20 +77,17 @@ static muster_round_result *result_of(const struct mst_reply *reply)
         memcpy(result->value, reply->value.data, reply->value.size);
     }
     if (reply->has_detail) {
-        result->count.arrived = reply->detail.arrived;
-        result->count.expected = reply->detail.expected;
-        result->count.lost = reply->detail.lost;
-        result->count.missing = reply->detail.missing;
+        result->count = (struct muster_round_count){.arrived = reply->detail.arrived,
+                                                    .expected = reply->detail.expected,
+                                                    .lost = reply->detail.lost,
+                                                    .missing = reply->detail.missing};
+        result->missing = mst_lib_members_named(&reply->detail);
     }
-    if (!mst_lib_items_add(&result->parts, reply) ||
-        (reply->has_detail && !mst_lib_items_add_detail(&result->names, &reply->detail))) {
+    if (!mst_items_add(&result->parts, reply->items, reply->item_count) ||
+        (reply->has_detail && !result->missing)) {
         muster_round_free(result);
         return NULL;
     }
-    for (size_t i = 0; i < result->names.count; i++) {
-        result->missing[i] = mst_lib_member_of(&result->names.items[i]);
-    }
-    result->missing_count = result->names.count;
     return result;
 }
 
@@ -118,11 +114,9 @@ static muster_status read_options(struct muster_round_options *out,
                                   const struct muster_round_options *given,
                                   struct muster_error *err, const char *what)
 {
-    const struct muster_round_options standard = MUSTER_ROUND_OPTIONS_INIT;
-    muster_status status;
+    muster_status status =
+        mst_lib_options(out, sizeof(*out), given, "MUSTER_ROUND_OPTIONS_INIT", err, what);
 
-    *out = standard;
-    status = mst_lib_options(out, sizeof(*out), given, "MUSTER_ROUND_OPTIONS_INIT", err, what);
     if (status != MUSTER_OK) {
         return status;
     }
@@ -155,7 +149,7 @@ static muster_status check_data(const struct muster_round_options *options,
     if (options->reduce == MUSTER_REDUCE_NONE && mine.size > 0) {
         return mst_lib_refuse(err, what, "options.reduce does not say what becomes of the data");
     }
-    return mst_lib_bytes(mine, err, what);
+    return mst_lib_bytes(mst_lib_slice(mine), err, what);
 }
 
 static int ascending(const void *a, const void *b)
@@ -192,38 +186,16 @@ static uint32_t *sorted(const struct muster_round_options *options, uint32_t *co
  * where its contribution stands. */
 static bool uses_number(muster_status status, bool local)
 {
-    switch (status) {
-    case MUSTER_ETIMEDOUT:
-        return !local;
-    case MUSTER_EINVAL:
-    case MUSTER_ELIMIT:
-    case MUSTER_ENOMEM:
-    case MUSTER_EINTERRUPTED:
-    case MUSTER_ECANCELLED:
-    case MUSTER_EDEADLK:
-    case MUSTER_EINTERNAL:
-    case MUSTER_ENOSPACE:
-    case MUSTER_EUNREACHABLE:
-        return false;
-    case MUSTER_OK:
-    case MUSTER_MORE:
-    case MUSTER_EEXISTS:
-    case MUSTER_ENOTFOUND:
-    case MUSTER_ECONFLICT:
-    case MUSTER_ERANGE:
-    case MUSTER_ESTALE:
-    case MUSTER_EPREEMPTED:
-    case MUSTER_EMISMATCH:
-    case MUSTER_ELOST:
-    case MUSTER_ETOOFEW:
-    case MUSTER_EFAILED:
-    case MUSTER_EUNHEALTHY:
-    case MUSTER_ESTATE:
-    case MUSTER_EPROTO:
-    case MUSTER_EFENCED:
-        break;
+    static const muster_status given_back[] = {
+        MUSTER_EINVAL,  MUSTER_ELIMIT,    MUSTER_ENOMEM,   MUSTER_EINTERRUPTED, MUSTER_ECANCELLED,
+        MUSTER_EDEADLK, MUSTER_EINTERNAL, MUSTER_ENOSPACE, MUSTER_EUNREACHABLE};
+
+    for (size_t i = 0; i < sizeof(given_back) / sizeof(given_back[0]); i++) {
+        if (status == given_back[i]) {
+            return false;
+        }
     }
-    return true;
+    return status != MUSTER_ETIMEDOUT || !local;
 }
 
 /* The place of this call: which generation, which number. */
@@ -265,7 +237,7 @@ static muster_status join(muster_client *client, const char *kind, const char *n
                           const struct muster_round_options *given, struct muster_slice mine,
                           int64_t timeout_ms, muster_round_result **out, struct mst_lib_how how)
 {
-    struct muster_round_options options;
+    struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
     uint32_t *participants = NULL;
     char what[MST_LIB_WHAT_ROOM];
     struct mst_call call = {.client = client,
@@ -303,49 +275,27 @@ static muster_status join(muster_client *client, const char *kind, const char *n
     round->on_loss = (enum mst_on_loss)options.on_loss;
     round->reduce = (enum mst_reduce)options.reduce;
     round->present_only = options.present_only;
-    round->data = mst_slice_of(mine.data, mine.size);
+    round->data = mst_lib_slice(mine);
     status = mst_lib_make(&call, &how);
     free(participants);
     return status;
 }
 
-muster_status muster_round_join(muster_client *client, const char *name,
-                                const struct muster_round_options *options,
-                                struct muster_slice mine, int64_t timeout_ms,
-                                muster_round_result **out, struct muster_error *err)
+MST_LIB_TWINS(muster_round_join, client,
+              (const char *name, const struct muster_round_options *options,
+               struct muster_slice mine, int64_t timeout_ms, muster_round_result **out),
+              (name, options, mine, timeout_ms, out))
 {
     if (out) {
         *out = NULL;
     }
-    return join(client, "round", name, options, mine, timeout_ms, out, mst_lib_blocking(err));
+    return join(client, "round", name, options, mine, timeout_ms, out, how);
 }
 
-muster_status muster_round_join_start(muster_client *client, const char *name,
-                                      const struct muster_round_options *options,
-                                      struct muster_slice mine, int64_t timeout_ms,
-                                      muster_round_result **out, muster_call **call_out,
-                                      struct muster_error *err)
+MST_LIB_TWINS(muster_barrier_wait, client, (const char *name, int64_t timeout_ms),
+              (name, timeout_ms))
 {
-    if (out) {
-        *out = NULL;
-    }
-    return join(client, "round", name, options, mine, timeout_ms, out,
-                mst_lib_starting(call_out, err));
-}
-
-static const struct muster_slice nothing;
-
-muster_status muster_barrier_wait(muster_client *client, const char *name, int64_t timeout_ms,
-                                  struct muster_error *err)
-{
-    return join(client, "barrier", name, NULL, nothing, timeout_ms, NULL, mst_lib_blocking(err));
-}
-
-muster_status muster_barrier_wait_start(muster_client *client, const char *name, int64_t timeout_ms,
-                                        muster_call **call_out, struct muster_error *err)
-{
-    return join(client, "barrier", name, NULL, nothing, timeout_ms, NULL,
-                mst_lib_starting(call_out, err));
+    return join(client, "barrier", name, NULL, (struct muster_slice){0}, timeout_ms, NULL, how);
 }
 
 /* ---- reading the result ---- */
@@ -362,13 +312,8 @@ uint64_t muster_round_number(const muster_round_result *result)
 
 struct muster_slice muster_round_value(const muster_round_result *result)
 {
-    struct muster_slice value = {0};
-
-    if (result) {
-        value.data = result->value;
-        value.size = result->value_size;
-    }
-    return value;
+    return mst_lib_muster_slice(result ? mst_slice_of(result->value, result->value_size)
+                                       : mst_slice_of(NULL, 0));
 }
 
 int64_t muster_round_int64(const muster_round_result *result, size_t i)
@@ -399,30 +344,25 @@ size_t muster_round_part_count(const muster_round_result *result)
 struct muster_slice muster_round_part(const muster_round_result *result, size_t i,
                                       uint32_t *index_out)
 {
-    struct muster_slice part = {0};
-
-    if (i < muster_round_part_count(result)) {
-        const struct mst_item *item = &result->parts.items[i];
-
-        part.data = item->value.data;
-        part.size = item->value.size;
-        if (index_out) {
-            *index_out = item->who.index;
-        }
+    if (i >= muster_round_part_count(result)) {
+        return (struct muster_slice){0};
     }
-    return part;
+    if (index_out) {
+        *index_out = result->parts.items[i].who.index;
+    }
+    return mst_lib_muster_slice(result->parts.items[i].value);
 }
 
 const struct muster_member *muster_round_missing(const muster_round_result *result, size_t i)
 {
-    return result && i < result->missing_count ? &result->missing[i] : NULL;
+    return result ? muster_members_get(result->missing, i) : NULL;
 }
 
 void muster_round_free(muster_round_result *result)
 {
     if (result) {
         mst_items_fini(&result->parts);
-        mst_items_fini(&result->names);
+        muster_members_free(result->missing);
         free(result);
     }
 }
@@ -435,8 +375,9 @@ static muster_status name_generation(struct mst_call *call)
     return MUSTER_MORE;
 }
 
-static muster_status members(muster_client *client, const char *name, uint64_t number,
-                             int64_t timeout_ms, muster_members **out, struct mst_lib_how how)
+MST_LIB_TWINS(muster_round_members, client,
+              (const char *name, uint64_t number, int64_t timeout_ms, muster_members **out),
+              (name, number, timeout_ms, out))
 {
     char what[MST_LIB_WHAT_ROOM];
     struct mst_call call = {.client = client,
@@ -461,67 +402,47 @@ static muster_status members(muster_client *client, const char *name, uint64_t n
     return mst_lib_items_make(&call, &how);
 }
 
-muster_status muster_round_members(muster_client *client, const char *name, uint64_t number,
-                                   int64_t timeout_ms, muster_members **out,
-                                   struct muster_error *err)
-{
-    return members(client, name, number, timeout_ms, out, mst_lib_blocking(err));
-}
-
-muster_status muster_round_members_start(muster_client *client, const char *name, uint64_t number,
-                                         int64_t timeout_ms, muster_members **out,
-                                         muster_call **call_out, struct muster_error *err)
-{
-    return members(client, name, number, timeout_ms, out, mst_lib_starting(call_out, err));
-}
-
 struct muster_rounds {
     struct mst_items items;
     size_t count;
     struct muster_round_info rounds[];
 };
 
-static muster_rounds *rounds_of(struct mst_items *items)
+static void show_round(struct muster_round_info *info, const struct mst_item *item)
 {
-    muster_rounds *rounds = calloc(1, sizeof(*rounds) + items->count * sizeof(rounds->rounds[0]));
+    info->name = item->name.data;
+    info->number = item->number;
+    info->arrived = item->arrived;
+    info->expected = item->expected;
+    info->has_missing = item->who.state != 0;
+    if (info->has_missing) {
+        struct mst_item who = {.who = item->who};
 
-    if (!rounds) {
-        mst_items_fini(items);
-        return NULL;
+        info->missing = mst_lib_member_of(&who);
     }
-    rounds->items = *items;
-    for (size_t i = 0; i < items->count; i++) {
-        const struct mst_item *item = &items->items[i];
-        struct muster_round_info *info = &rounds->rounds[rounds->count];
-
-        if (item->kind != MST_ITEM_ROUND) {
-            continue;
-        }
-        rounds->count++;
-        info->name = item->name.data;
-        info->number = item->number;
-        info->arrived = item->arrived;
-        info->expected = item->expected;
-        info->has_missing = item->who.state != 0;
-        if (info->has_missing) {
-            struct mst_item who = {.who = item->who};
-
-            info->missing = mst_lib_member_of(&who);
-        }
-    }
-    return rounds;
 }
 
 static muster_status make_rounds(struct mst_call *call)
 {
+    const struct mst_items *items = &call->items;
     muster_rounds **out = call->out;
+    muster_rounds *rounds = calloc(1, sizeof(*rounds) + items->count * sizeof(rounds->rounds[0]));
 
-    *out = rounds_of(&call->items);
-    return *out ? MUSTER_OK : MUSTER_ENOMEM;
+    if (!rounds) {
+        return MUSTER_ENOMEM;
+    }
+    rounds->items = *items;
+    for (size_t i = 0; i < items->count; i++) {
+        if (items->items[i].kind == MST_ITEM_ROUND) {
+            show_round(&rounds->rounds[rounds->count++], &items->items[i]);
+        }
+    }
+    *out = rounds;
+    return MUSTER_OK;
 }
 
-static muster_status list(muster_client *client, int64_t timeout_ms, muster_rounds **out,
-                          struct mst_lib_how how)
+MST_LIB_TWINS(muster_round_list, client, (int64_t timeout_ms, muster_rounds **out),
+              (timeout_ms, out))
 {
     static const char what[] = "list the rounds";
     struct mst_call call = {.client = client,
@@ -536,19 +457,6 @@ static muster_status list(muster_client *client, int64_t timeout_ms, muster_roun
     }
     *out = NULL;
     return mst_lib_items_make(&call, &how);
-}
-
-muster_status muster_round_list(muster_client *client, int64_t timeout_ms, muster_rounds **out,
-                                struct muster_error *err)
-{
-    return list(client, timeout_ms, out, mst_lib_blocking(err));
-}
-
-muster_status muster_round_list_start(muster_client *client, int64_t timeout_ms,
-                                      muster_rounds **out, muster_call **call_out,
-                                      struct muster_error *err)
-{
-    return list(client, timeout_ms, out, mst_lib_starting(call_out, err));
 }
 
 size_t muster_rounds_count(const muster_rounds *rounds)

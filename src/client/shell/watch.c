@@ -8,10 +8,10 @@
 
 struct muster_watch {
     muster_client *client;
-    struct mst_request request; /* its prefix lies behind */
+    struct mst_request request; /* its prefix is `prefix` */
     struct mst_items items;     /* of the last page */
     size_t next;
-    uint64_t told_ns; /* when they came */
+    uint64_t came_ns; /* the time at which they arrived */
     struct muster_view view;
     bool busy; /* a call for the next one is open */
     char prefix[];
@@ -21,11 +21,9 @@ static muster_status read_options(struct muster_watch_options *out,
                                   const struct muster_watch_options *given,
                                   struct muster_error *err)
 {
-    const struct muster_watch_options standard = MUSTER_WATCH_OPTIONS_INIT;
-    muster_status status;
+    muster_status status =
+        mst_lib_options(out, sizeof(*out), given, "MUSTER_WATCH_OPTIONS_INIT", err, "watch");
 
-    *out = standard;
-    status = mst_lib_options(out, sizeof(*out), given, "MUSTER_WATCH_OPTIONS_INIT", err, "watch");
     if (status != MUSTER_OK) {
         return status;
     }
@@ -41,7 +39,7 @@ static muster_status read_options(struct muster_watch_options *out,
 muster_status muster_watch_open(muster_watch **out, muster_client *client,
                                 const struct muster_watch_options *given, struct muster_error *err)
 {
-    struct muster_watch_options options;
+    struct muster_watch_options options = MUSTER_WATCH_OPTIONS_INIT;
     muster_watch *watch;
     size_t size;
     muster_status status;
@@ -76,16 +74,6 @@ muster_status muster_watch_open(muster_watch **out, muster_client *client,
     return MUSTER_OK;
 }
 
-static void keep_view(muster_watch *watch, const struct mst_view *view)
-{
-    watch->view = (struct muster_view){.generation = view->generation,
-                                       .incarnation = view->incarnation,
-                                       .rank = view->rank,
-                                       .size = view->size,
-                                       .index = view->index,
-                                       .spare = view->spare};
-}
-
 static bool event_of(muster_watch *watch, const struct mst_item *item, struct muster_event *out)
 {
     *out = (struct muster_event){.revision = item->revision};
@@ -94,9 +82,8 @@ static bool event_of(muster_watch *watch, const struct mst_item *item, struct mu
     case MST_ITEM_DELETED:
         out->type = item->kind == MST_ITEM_KEY ? MUSTER_EVENT_KEY : MUSTER_EVENT_DELETED;
         out->key = item->name.data;
-        out->value.data = item->value.data;
-        out->value.size = item->value.size;
-        out->age_ms = item->number + (mst_lib_now_ns() - watch->told_ns) / NS_PER_MS;
+        out->value = mst_lib_muster_slice(item->value);
+        out->age_ms = item->number + (mst_lib_now_ns() - watch->came_ns) / NS_PER_MS;
         return true;
     case MST_ITEM_MEMBER:
     case MST_ITEM_FAULT:
@@ -161,13 +148,13 @@ static muster_status take_page(struct mst_call *call, const struct mst_reply *re
     if (reply->status != MUSTER_OK) {
         return reply->status;
     }
-    if (!mst_lib_items_add(&watch->items, reply)) {
-        return MUSTER_ENOMEM; /* the same page can be asked for again */
+    if (!mst_items_add(&watch->items, reply->items, reply->item_count)) {
+        return MUSTER_ENOMEM; /* the next call requests the same page again */
     }
-    watch->told_ns = mst_lib_now_ns();
+    watch->came_ns = mst_lib_now_ns();
     watch->request.watch.after = reply->revision;
     if (reply->has_view) {
-        keep_view(watch, &reply->view);
+        watch->view = mst_lib_view_shown(&reply->view);
     }
     return next_or_ask(call);
 }
@@ -177,8 +164,8 @@ static void end_next(struct mst_call *call)
     ((struct muster_watch *)call->subject)->busy = false;
 }
 
-static muster_status next(muster_watch *watch, int64_t timeout_ms, struct muster_event *out,
-                          struct mst_lib_how how)
+MST_LIB_TWINS(muster_watch_next, watch, (int64_t timeout_ms, struct muster_event *out),
+              (timeout_ms, out))
 {
     struct mst_call call = {.what = "watch",
                             .timeout_ms = timeout_ms,
@@ -193,19 +180,6 @@ static muster_status next(muster_watch *watch, int64_t timeout_ms, struct muster
     }
     call.client = watch->client;
     return mst_lib_make(&call, &how);
-}
-
-muster_status muster_watch_next(muster_watch *watch, int64_t timeout_ms, struct muster_event *out,
-                                struct muster_error *err)
-{
-    return next(watch, timeout_ms, out, mst_lib_blocking(err));
-}
-
-muster_status muster_watch_next_start(muster_watch *watch, int64_t timeout_ms,
-                                      struct muster_event *out, muster_call **call_out,
-                                      struct muster_error *err)
-{
-    return next(watch, timeout_ms, out, mst_lib_starting(call_out, err));
 }
 
 void muster_watch_close(muster_watch *watch)
