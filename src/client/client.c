@@ -2,15 +2,15 @@
 /* The client's side of a session; client.h draws its states.
  *
  * The lease. A renewal is sent every fifth of it and counts, once answered, from the moment it was
- * *sent*: the service heard it later than that, so 0.8 of the lease after it this side stops itself
- * before the service can have given it up. Opening a session counts as well; resuming one does not,
- * therefore a renewal follows it at once.
+ * *sent*: the service received it later than that. So this side stops itself 0.8 of the lease after
+ * that moment, before the service can have declared it lost. Opening a session counts as well;
+ * resuming one does not, therefore a renewal follows it at once.
  *
  * Numbers. A request gets its id when it is first sent. Writes keep it through every repeat, and
  * the service answers a repeat from its record. Everything else may run twice, so after a resume it
  * is sent under a new id: a watch that waits for an hour must not hold the window back. The
- * library's own requests have a part of the window to themselves, or a full one could not renew its
- * lease.
+ * machine's own requests have a part of the window to themselves, or a full window would prevent
+ * the renewal of the lease.
  *
  * Memory. A call is one allocation, made when it is admitted; nothing else here allocates. */
 #include "client/client.h"
@@ -24,7 +24,7 @@
 
 #define BACKOFF_MIN_NS (10 * NS_PER_MS)
 #define BACKOFF_MAX_NS (1000 * NS_PER_MS)
-#define GRACE_NS (1000 * NS_PER_MS)   /* for the names of who is missing */
+#define GRACE_NS (1000 * NS_PER_MS)   /* for the names of missing ranks */
 #define ATTEMPT_NS (4000 * NS_PER_MS) /* to connect and open, while no lease is known */
 #define SILENCE_MIN_NS (200 * NS_PER_MS)
 
@@ -70,15 +70,25 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     return MUSTER_OK;
 }
 
+static void unlist(struct mst_client_call *call)
+{
+    mst_list_remove(&call->link);
+    mst_list_remove(&call->out);
+    mst_list_remove(&call->write);
+    mst_list_remove(&call->cancel_out);
+}
+
+static void release(struct mst_client *client, struct mst_client_call *call)
+{
+    unlist(call);
+    mst_mem_release(&client->mem, call);
+}
+
 static void release_all(struct mst_client *client, struct mst_list *list)
 {
-    for (struct mst_list *link = mst_list_take(list); link; link = mst_list_take(list)) {
-        struct mst_client_call *call = call_of(link);
-
-        mst_list_remove(&call->out);
-        mst_list_remove(&call->write);
-        mst_list_remove(&call->cancel_out);
-        mst_mem_release(&client->mem, call);
+    MST_LIST_EACH(link, following, list)
+    {
+        release(client, call_of(link));
     }
 }
 
@@ -120,13 +130,29 @@ static void finish(struct mst_client *client, struct mst_client_call *call, must
                    const struct mst_reply *reply)
 {
     uncount(client, call);
-    mst_list_remove(&call->link);
-    mst_list_remove(&call->out);
-    mst_list_remove(&call->write);
-    mst_list_remove(&call->cancel_out);
+    unlist(call);
     call->status = status;
     call->reply = reply;
     mst_list_append(&client->finished, &call->link);
+}
+
+/* Or the attempt for one. */
+static bool has_connection(const struct mst_client *client)
+{
+    return client->state == MST_CLIENT_STATE_OPENING || client->state == MST_CLIENT_STATE_ONLINE ||
+           (client->state == MST_CLIENT_STATE_CONNECTING && !client->connect_due);
+}
+
+/* The service will answer no request of this connection. */
+static void forget_connection(struct mst_client *client)
+{
+    client->open.due = client->open.waiting = false;
+    client->renew.due = client->renew.waiting = false;
+    client->watch.due = client->watch.waiting = false;
+    while (mst_list_take(&client->cancels)) {
+    }
+    release_all(client, &client->orphans);
+    memset(client->sent_count, 0, sizeof(client->sent_count));
 }
 
 static void end(struct mst_client *client, muster_status status, const struct mst_reply *reply)
@@ -136,23 +162,17 @@ static void end(struct mst_client *client, muster_status status, const struct ms
     if (client->state == MST_CLIENT_STATE_ENDED) {
         return;
     }
-    client->disconnect_due = client->state == MST_CLIENT_STATE_OPENING ||
-                             client->state == MST_CLIENT_STATE_ONLINE ||
-                             (client->state == MST_CLIENT_STATE_CONNECTING && !client->connect_due);
+    client->disconnect_due = has_connection(client);
     client->connect_due = false;
     client->state = MST_CLIENT_STATE_ENDED;
     client->end_status = status;
     client->end_reply = reply;
     client->ended_due = true;
-    client->open.due = client->open.waiting = false;
-    client->renew.due = client->renew.waiting = false;
-    client->watch.due = client->watch.waiting = false;
     MST_LIST_EACH(link, following, &client->calls)
     {
         finish(client, call_of(link), of_calls, reply);
     }
-    release_all(client, &client->orphans);
-    memset(client->sent_count, 0, sizeof(client->sent_count));
+    forget_connection(client);
 }
 
 void mst_client_give_up(struct mst_client *client, uint64_t now_ns, muster_status status)
@@ -172,10 +192,15 @@ static struct mst_client_call *call_with_tag(struct mst_client *client, uint64_t
     return NULL;
 }
 
+bool mst_client_waits(const struct mst_request *request)
+{
+    return mst_command_waits(request->command) &&
+           (request->command != MST_GET || request->get.wait);
+}
+
 static enum mst_client_kind kind_of(const struct mst_request *request)
 {
-    if (!mst_command_waits(request->command) ||
-        (request->command == MST_GET && !request->get.wait)) {
+    if (!mst_client_waits(request)) {
         return MST_CLIENT_KIND_PROMPT;
     }
     return request->command == MST_ROUND || request->command == MST_JOIN ? MST_CLIENT_KIND_JOIN
@@ -230,8 +255,8 @@ void mst_client_ask_to_stop(struct mst_client *client, struct mst_client_call *c
     }
 }
 
-/* A write that was sent under its number must be repeated until the service says what became of it;
- * anything that the service knows nothing of can be ended here. */
+/* A request that has its id may have reached the service, which then decides how it ends. A call
+ * that was never sent ends here. */
 void mst_client_cancel(struct mst_client *client, uint64_t now_ns, uint64_t tag)
 {
     struct mst_client_call *call = call_with_tag(client, tag);
@@ -261,15 +286,15 @@ void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag)
         mst_client_ask_to_stop(client, call);
     }
     mst_list_remove(&call->link);
-    mst_list_remove(&call->out);
     mst_list_remove(&call->write);
-    if (call->sent && call->kind == MST_CLIENT_KIND_WAIT) {
-        uncount_open(client); /* it keeps its place at the service until that has answered */
-        mst_list_append(&client->orphans, &call->link);
-        return;
+    call->dropped = call->sent && call->kind == MST_CLIENT_KIND_WAIT;
+    if (call->dropped) {
+        uncount_open(client); /* it counts as sent until the service has answered */
+    } else {
+        mst_list_remove(&call->out);
+        uncount(client, call);
     }
-    uncount(client, call);
-    if (mst_list_linked(&call->cancel_out)) {
+    if (call->dropped || mst_list_linked(&call->cancel_out)) {
         mst_list_append(&client->orphans, &call->link);
     } else {
         mst_mem_release(&client->mem, call);
@@ -289,16 +314,11 @@ void mst_client_start(struct mst_client *client, uint64_t now_ns)
 
 uint64_t mst_client_silence_ns(const struct mst_client *client)
 {
-    uint64_t most = client->lease_ns / 5 * 2;
-
-    if (client->lease_ns == 0) {
-        return ATTEMPT_NS;
-    }
-    return most < SILENCE_MIN_NS ? SILENCE_MIN_NS : most;
+    return client->lease_ns == 0 ? ATTEMPT_NS : mst_later(client->lease_ns / 5 * 2, SILENCE_MIN_NS);
 }
 
-/* Everything without an answer is to be sent again: the writes first, under their numbers, because
- * only their answers move the window; then the rest. */
+/* Every call without an answer is sent again: the writes first, under their ids, because only their
+ * answers move the window. */
 static void queue_again(struct mst_client *client)
 {
     while (mst_list_take(&client->outbox) || mst_list_take(&client->patient) ||
@@ -325,12 +345,6 @@ static void offline(struct mst_client *client)
         mst_after_ns(client->now_ns, half + mst_prng_below(&client->prng, half + 1));
     client->backoff_ns = mst_sooner(client->backoff_ns * 2, BACKOFF_MAX_NS);
     client->endpoint = (client->endpoint + 1) % client->endpoint_count;
-    client->open.due = client->open.waiting = false;
-    client->renew.due = client->renew.waiting = false;
-    client->watch.due = client->watch.waiting = false;
-    while (mst_list_take(&client->cancels)) {
-    }
-    release_all(client, &client->orphans);
     MST_LIST_EACH(link, following, &client->calls)
     {
         struct mst_client_call *call = call_of(link);
@@ -340,13 +354,13 @@ static void offline(struct mst_client *client)
             finish(client, call, MUSTER_ETIMEDOUT, NULL);
         }
     }
-    memset(client->sent_count, 0, sizeof(client->sent_count));
+    forget_connection(client);
     queue_again(client);
 }
 
 static void hang_up(struct mst_client *client)
 {
-    client->disconnect_due = client->state != MST_CLIENT_STATE_CONNECTING || !client->connect_due;
+    client->disconnect_due = has_connection(client);
     client->connect_due = false;
     offline(client);
 }
@@ -364,8 +378,7 @@ void mst_client_connected(struct mst_client *client, uint64_t now_ns)
 void mst_client_disconnected(struct mst_client *client, uint64_t now_ns)
 {
     client->now_ns = now_ns;
-    if (client->state == MST_CLIENT_STATE_OPENING || client->state == MST_CLIENT_STATE_ONLINE ||
-        (client->state == MST_CLIENT_STATE_CONNECTING && !client->connect_due)) {
+    if (has_connection(client)) {
         offline(client);
     }
 }
@@ -394,11 +407,24 @@ static void see_view(struct mst_client *client, const struct mst_view *view)
     }
 }
 
-/* From here to the self-stop; also puts an earlier stop back. */
+/* The time of the self-stop. */
+static uint64_t stop_ns(const struct mst_client *client)
+{
+    return client->lease_ns != 0 && !client->stopped
+               ? mst_after_ns(client->answered_ns, client->lease_ns / 5 * 4)
+               : NEVER;
+}
+
+static void renew_after(struct mst_client *client, uint64_t from_ns)
+{
+    client->renew_ns = mst_after_ns(from_ns, client->lease_ns / 5);
+}
+
+/* Also ends an earlier stop. */
 static void renewed(struct mst_client *client, uint64_t sent_ns)
 {
     client->answered_ns = sent_ns;
-    client->renew_ns = mst_after_ns(sent_ns, client->lease_ns / 5);
+    renew_after(client, sent_ns);
     if (client->stopped && client->now_ns < mst_after_ns(sent_ns, client->lease_ns / 5 * 4)) {
         client->stopped = false;
         client->attention_due = true;
@@ -427,7 +453,7 @@ static void see_holder(struct mst_client *client, const struct mst_reply *reply)
     }
 }
 
-/* With a view that calls to attention: why. */
+/* The reason for an interruption. */
 static void see_fault(struct mst_client *client, const struct mst_reply *reply)
 {
     if (reply->has_detail && reply->detail.who_count > 0 && reply->has_view &&
@@ -438,7 +464,8 @@ static void see_fault(struct mst_client *client, const struct mst_reply *reply)
     }
 }
 
-/* A lack of room, or of a word from the agent: whoever was in once waits for the end of it. */
+/* The service or its agent has no room now, or does not answer: a session that was open once waits
+ * for the end of that. */
 static bool passes(muster_status status)
 {
     return status == MUSTER_ENOMEM || status == MUSTER_ELIMIT || status == MUSTER_ENOSPACE ||
@@ -466,8 +493,9 @@ static void opened(struct mst_client *client, const struct mst_reply *reply)
         see_view(client, &reply->view);
     }
     see_holder(client, reply);
-    /* Zero would ask for a new session: a forgotten one must be refused, or its writes, repeated,
-     * would be carried out a second time. An observer and a waiting claim are given no number. */
+    /* Zero would open a new session. A session that the service has forgotten must be refused, or
+     * its repeated writes would be applied a second time. An observer and a waiting claim get no
+     * number. */
     if (client->open.request.open.incarnation == 0) {
         client->open.request.open.incarnation = 1;
     }
@@ -480,69 +508,53 @@ static void opened(struct mst_client *client, const struct mst_reply *reply)
     client->watch.due = client->open.request.open.role == MST_ROLE_RANK;
 }
 
-/* Whether FENCED as its answer can only mean the session: the request speaks of no generation. */
-static bool names_no_generation(const struct mst_request *request)
+uint64_t mst_client_key_space(const struct mst_request *request)
 {
     switch (request->command) {
     case MST_WRITE:
-        return request->write.generation == 0;
+        return request->write.generation;
     case MST_GET:
-        return request->get.generation == 0;
+        return request->get.generation;
     case MST_LIST:
-        return request->list.generation == 0;
+        return request->list.generation;
     case MST_WAIT:
-        return request->wait.generation == 0;
+        return request->wait.generation;
     case MST_WATCH:
-        return request->watch.generation == 0;
-    case MST_ROUND:
-    case MST_ROUND_MEMBERS:
-    case MST_FAULT:
-        return false;
+        return request->watch.generation;
     case MST_OPEN:
     case MST_JOIN:
     case MST_RENEW:
     case MST_LEAVE:
     case MST_CANCEL:
-    case MST_MEMBERS:
-    case MST_ROUNDS:
-    case MST_JOBS:
-    case MST_LOST:
-    case MST_CUT:
-    case MST_HOSTS:
-    case MST_FAULTS:
-        return true;
-    }
-    return true;
-}
-
-static bool ends_session(const struct mst_request *request, muster_status status)
-{
-    switch (request->command) {
-    case MST_LEAVE:
-        return status == MUSTER_OK || status == MUSTER_EFENCED;
-    case MST_JOIN:
-    case MST_RENEW: /* a claim that was refused is told with the next answer */
-        return status == MUSTER_EFENCED || status == MUSTER_EEXISTS;
-    case MST_OPEN:
-    case MST_CANCEL:
-    case MST_WRITE:
-    case MST_GET:
-    case MST_LIST:
-    case MST_WAIT:
-    case MST_WATCH:
     case MST_ROUND:
     case MST_ROUND_MEMBERS:
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
+    case MST_FAULTS:
     case MST_FAULT:
     case MST_LOST:
     case MST_CUT:
-    case MST_HOSTS:
-    case MST_FAULTS:
         break;
     }
-    return status == MUSTER_EFENCED && names_no_generation(request);
+    return 0;
+}
+
+/* EFENCED means the session where the request names no generation that could be over instead. */
+static bool ends_session(const struct mst_request *request, muster_status status)
+{
+    enum mst_command command = request->command;
+    bool of_generation = command == MST_ROUND || command == MST_ROUND_MEMBERS ||
+                         command == MST_FAULT || mst_client_key_space(request) != 0;
+
+    if (command == MST_LEAVE && status == MUSTER_OK) {
+        return true;
+    }
+    if ((command == MST_JOIN || command == MST_RENEW) && status == MUSTER_EEXISTS) {
+        return true; /* the claim of the place was refused */
+    }
+    return status == MUSTER_EFENCED && !of_generation;
 }
 
 static void answered(struct mst_client *client, struct mst_client_call *call,
@@ -578,16 +590,15 @@ static void own_answered(struct mst_client *client, struct mst_client_own *own,
         if (reply->status == MUSTER_OK) {
             renewed(client, own->sent_ns);
         } else {
-            client->renew_ns = mst_after_ns(client->now_ns, client->lease_ns / 5);
+            renew_after(client, client->now_ns);
         }
         return;
     }
-    if (reply->status == MUSTER_OK) {
+    if (reply->status == MUSTER_OK) { /* else it is due again with the next renewal */
         client->view_revision = reply->revision;
         see_fault(client, reply);
         own->due = true;
     }
-    /* Otherwise the next renewal takes it up again. */
 }
 
 static struct mst_client_call *sent_with_id(struct mst_client *client, uint64_t id)
@@ -601,30 +612,6 @@ static struct mst_client_call *sent_with_id(struct mst_client *client, uint64_t 
         }
     }
     return NULL;
-}
-
-static struct mst_client_call *orphan_with_id(struct mst_client *client, uint64_t id)
-{
-    MST_LIST_EACH(link, following, &client->orphans)
-    {
-        struct mst_client_call *call = call_of(link);
-
-        if (call->sent && call->request.id == id) {
-            return call;
-        }
-    }
-    return NULL;
-}
-
-/* A dropped one is answered; NULL: there is none. */
-static void forget(struct mst_client *client, struct mst_client_call *call)
-{
-    if (call) {
-        client->sent_count[call->kind]--;
-        mst_list_remove(&call->link);
-        mst_list_remove(&call->cancel_out);
-        mst_mem_release(&client->mem, call);
-    }
 }
 
 void mst_client_heard(struct mst_client *client, uint64_t now_ns)
@@ -656,29 +643,31 @@ void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct m
         return;
     }
     call = sent_with_id(client, reply->id);
-    if (call) {
+    if (call && call->dropped) {
+        client->sent_count[call->kind]--;
+        release(client, call);
+    } else if (call) {
         answered(client, call, reply);
-    } else {
-        forget(client, orphan_with_id(client, reply->id));
     }
 }
 
 void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
                         muster_status status)
 {
+    struct mst_client_call *call;
+
     client->now_ns = now_ns;
     if (client->state == MST_CLIENT_STATE_OPENING && client->admitted) {
-        hang_up(client); /* memory comes back */
+        hang_up(client); /* the next attempt may find memory */
     } else if (client->state == MST_CLIENT_STATE_OPENING) {
         end(client, status, NULL);
     } else if (client->renew.waiting && client->renew.request.id == id) {
         client->renew.waiting = false;
-        client->renew_ns = mst_after_ns(now_ns, client->lease_ns / 5);
+        renew_after(client, now_ns);
     } else if (client->watch.waiting && client->watch.request.id == id) {
         client->watch.waiting = false;
     } else {
-        struct mst_client_call *call = sent_with_id(client, id);
-
+        call = sent_with_id(client, id);
         if (call) {
             finish(client, call, status, NULL);
         }
@@ -687,7 +676,7 @@ void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
 
 /* ---- time ---- */
 
-/* When there is something to do for it. */
+/* The time of the call's next step. */
 static uint64_t due_ns(const struct mst_client_call *call)
 {
     return call->timed_out ? call->give_up_ns : call->deadline_ns;
@@ -707,13 +696,11 @@ static void expire(struct mst_client *client, struct mst_client_call *call)
     client->soonest_ns = mst_sooner(client->soonest_ns, due_ns(call));
 }
 
-/* Nothing has come for so long, and something should have. */
+/* The time at which a connection that owes an answer counts as dead. */
 static uint64_t dead_ns(const struct mst_client *client)
 {
-    uint64_t since_ns =
-        client->heard_ns > client->renew.sent_ns ? client->heard_ns : client->renew.sent_ns;
-
-    return mst_after_ns(since_ns, mst_client_silence_ns(client));
+    return mst_after_ns(mst_later(client->heard_ns, client->renew.sent_ns),
+                        mst_client_silence_ns(client));
 }
 
 static void tick_online(struct mst_client *client)
@@ -755,13 +742,12 @@ void mst_client_tick(struct mst_client *client, uint64_t now_ns)
         tick_online(client);
         break;
     }
-    if (client->lease_ns != 0 && !client->stopped &&
-        now_ns >= mst_after_ns(client->answered_ns, client->lease_ns / 5 * 4)) {
+    if (now_ns >= stop_ns(client)) {
         client->stopped = true;
         client->attention_due = true;
     }
     if (now_ns < client->soonest_ns) {
-        return; /* each turn comes here, however many calls are open */
+        return; /* most ticks, however many calls are open */
     }
     client->soonest_ns = NEVER;
     MST_LIST_EACH(link, following, &client->calls)
@@ -784,15 +770,10 @@ uint64_t mst_client_deadline_ns(const struct mst_client *client)
     } else if (!client->renew.due) {
         deadline_ns = client->renew_ns;
     }
-    if (client->lease_ns != 0 && !client->stopped) {
-        deadline_ns =
-            mst_sooner(deadline_ns, mst_after_ns(client->answered_ns, client->lease_ns / 5 * 4));
-    }
-    deadline_ns = mst_sooner(deadline_ns, client->soonest_ns);
-    return deadline_ns;
+    return mst_sooner(mst_sooner(deadline_ns, stop_ns(client)), client->soonest_ns);
 }
 
-/* ---- what it knows ---- */
+/* ---- what the machine knows ---- */
 
 const struct mst_view *mst_client_view(const struct mst_client *client)
 {
@@ -821,10 +802,10 @@ const struct mst_who *mst_client_holder(const struct mst_client *client)
 
 const struct mst_who *mst_client_first_fault(const struct mst_client *client)
 {
-    bool told =
+    bool known =
         client->fault_generation != 0 && client->fault_generation == client->view.generation;
 
-    return told ? &client->fault : NULL;
+    return known ? &client->fault : NULL;
 }
 
 void mst_client_check(const struct mst_client *client)
@@ -850,16 +831,21 @@ void mst_client_check(const struct mst_client *client)
         write_id = call->numbered ? call->request.id : write_id;
     }
     MST_ASSERT(calls == client->call_count && calls <= MST_CLIENT_CALLS_MAX);
+    MST_LIST_EACH(link, following, &client->orphans)
+    {
+        const struct mst_client_call *call = call_of(link);
+
+        MST_ASSERT(call->dropped == call->sent);
+        MST_ASSERT(call->dropped == mst_list_linked(&call->out));
+        sent[call->kind] += call->sent;
+        unanswered += call->sent;
+    }
     MST_LIST_EACH(link, following, &client->sent)
     {
         MST_ASSERT(MST_CONTAINER(link, struct mst_client_call, out)->sent);
         unanswered--;
     }
     MST_ASSERT(unanswered == 0);
-    MST_LIST_EACH(link, following, &client->orphans)
-    {
-        sent[call_of(link)->kind] += call_of(link)->sent;
-    }
     for (unsigned kind = 0; kind < MST_CLIENT_KINDS; kind++) {
         MST_ASSERT(sent[kind] == client->sent_count[kind]);
         MST_ASSERT(client->state == MST_CLIENT_STATE_ONLINE || sent[kind] == 0);

@@ -101,6 +101,12 @@ uint64_t mst_client_deadline_ns(const struct mst_client *client);
 const struct mst_client_effect *mst_client_next(struct mst_client *client);
 void mst_client_done(struct mst_client *client, const struct mst_client_effect *effect);
 
+/* Whether the service may answer the request much later. */
+bool mst_client_waits(const struct mst_request *request);
+
+/* The generation whose keys the request names; 0: the job's keys, or none. */
+uint64_t mst_client_key_space(const struct mst_request *request);
+
 /* The newest view from the service; generation 0 before the first. */
 const struct mst_view *mst_client_view(const struct mst_client *client);
 

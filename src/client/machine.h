@@ -27,9 +27,8 @@ enum {
     MST_CLIENT_HOST_ROOM = 256
 };
 
-/* The part of the window that a call takes while it is at the service. A wait takes none, or many
- * waits would block the write that ends one of them; the service bounds the waits that can pile up.
- */
+/* The part of the window that a call takes while the service has it. A wait takes none, or many
+ * waits would block the write that ends one of them. The service limits the number of waits. */
 enum mst_client_kind {
     MST_CLIENT_KIND_PROMPT, /* a part of the window: the answer comes at once */
     MST_CLIENT_KIND_WAIT,   /* GET that waits, WAIT, WATCH: WAITS_MAX of them are sent */
@@ -46,11 +45,12 @@ struct mst_client_call {
     uint64_t place; /* in the order they were made */
     uint64_t tag;
     uint64_t deadline_ns;
-    uint64_t give_up_ns; /* after the deadline: how long its names are waited for */
+    uint64_t give_up_ns; /* after the deadline: the end of the wait for the names */
     bool sent;           /* on this connection */
     bool numbered;       /* a write that has its id */
-    bool cancelled;      /* the caller asked the service to stop it */
+    bool cancelled;      /* the caller cancelled it */
     bool timed_out;
+    bool dropped;         /* in orphans, although it was sent: its answer is discarded */
     muster_status status; /* finished */
     const struct mst_reply *reply;
     struct mst_request request;
@@ -87,13 +87,13 @@ struct mst_client {
     uint64_t view_revision;
     bool has_holder;
     struct mst_who holder;
-    uint64_t fault_generation; /* that `fault` has befallen; 0: none */
+    uint64_t fault_generation; /* the generation of `fault`; 0: none */
     struct mst_who fault;
 
     uint64_t id_next;
     struct mst_list calls, writes, cancels, finished, orphans;
     struct mst_list outbox, patient; /* to be sent: those of kind WAIT are in the other one */
-    struct mst_list sent; /* without an answer: few, however many are open; but for orphans */
+    struct mst_list sent;            /* without an answer: few, however many are open */
     uint64_t place_next;
     uint64_t end_ns;
     uint64_t soonest_ns; /* no deadline of a call is before it; the tick at it makes it exact */

@@ -72,19 +72,13 @@ int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns)
     return deadline_ns <= now_ns ? 1 : (int64_t)mst_ms_until(deadline_ns, now_ns);
 }
 
-static bool waits(const struct mst_request *request)
-{
-    return mst_command_waits(request->command) &&
-           !(request->command == MST_GET && !request->get.wait);
-}
-
 /* What a timeout of 0 means for this request: a wait ends at once, and then its answer, which says
  * how things stand, is awaited; the answer to anything else is given up after one lease. */
 static uint64_t zero_of(const struct muster_client *client, const struct mst_request *request)
 {
     uint64_t lease_ns = mst_client_lease_ns(mst_lib_machine(client));
 
-    if (waits(request)) {
+    if (mst_client_waits(request)) {
         return 0;
     }
     return lease_ns > 0 ? lease_ns : STANDARD_LEASE_NS;
@@ -100,46 +94,12 @@ static void say_unanswered(struct mst_call *call)
     bool online = mst_client_online(mst_lib_machine(client));
     bool is_known = !online && client->trouble[0] != '\0';
 
-    if (online && waits(&call->request)) {
+    if (online && mst_client_waits(&call->request)) {
         return;
     }
     (void)mst_fail(call->err, call->err->status,
                    is_known ? client->trouble_errno : call->err->os_errno, "%s: timed out; %s",
                    call->what, is_known ? client->trouble : "the service does not answer");
-}
-
-/* The generation whose keys the request names; 0: none. */
-static uint64_t generation_of(const struct mst_request *request)
-{
-    switch (request->command) {
-    case MST_WRITE:
-        return request->write.generation;
-    case MST_GET:
-        return request->get.generation;
-    case MST_LIST:
-        return request->list.generation;
-    case MST_WAIT:
-        return request->wait.generation;
-    case MST_WATCH:
-        return request->watch.generation;
-    case MST_OPEN:
-    case MST_JOIN:
-    case MST_RENEW:
-    case MST_LEAVE:
-    case MST_CANCEL:
-    case MST_ROUND:
-    case MST_ROUND_MEMBERS:
-    case MST_MEMBERS:
-    case MST_ROUNDS:
-    case MST_JOBS:
-    case MST_HOSTS:
-    case MST_FAULTS:
-    case MST_FAULT:
-    case MST_LOST:
-    case MST_CUT:
-        break;
-    }
-    return 0;
 }
 
 /* The generation may be over, or the whole session: the view tells, if there is one. */
@@ -172,7 +132,7 @@ static void say_reply(struct mst_call *call, const struct mst_reply *reply)
     if (call->local && reply->status == MUSTER_ETIMEDOUT) {
         say_unanswered(call);
     }
-    generation = reply->status == MUSTER_EFENCED ? generation_of(&call->request) : 0;
+    generation = reply->status == MUSTER_EFENCED ? mst_client_key_space(&call->request) : 0;
     if (generation != 0) {
         say_fenced(call, generation, reply);
     }
