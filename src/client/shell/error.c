@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one line a user reads when a call failed: what was attempted, what happened, who is involved,
- * and what to do. The service sends numbers; here they become words. */
+/* The one line that a user reads when a call failed: what was attempted, what happened, which
+ * members are involved, and the remedy. The service sends numbers; this file turns them into words.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +11,6 @@
 #include "proto/status.h"
 #include "proto/words.h"
 
-/* What ends in a space goes on with the code. */
 static void add_state(struct mst_text *text, const struct mst_who *who)
 {
     if (who->state == MST_SILENT) {
@@ -44,13 +44,6 @@ void mst_lib_add_names(struct mst_text *text, const struct mst_detail *detail, u
     if (all > detail->who_count && detail->who_count > 0) {
         mst_text_format(text, " and %u more", all - detail->who_count);
     }
-}
-
-static void add_holder(struct mst_text *text, const struct mst_who *who)
-{
-    mst_text_format(text, "#%u is held by process %" PRIu64 "%s%.*s, heard " MST_SECONDS " ago",
-                    who->index, who->pid, who->host.size > 0 ? " on " : "",
-                    MST_SLICE_ARGS(who->host), MST_SECONDS_ARGS(who->heard_ms));
 }
 
 static void say_timeout(struct mst_text *text, const struct mst_reply *reply)
@@ -87,45 +80,40 @@ static void say_setting(struct mst_text *text, const struct mst_detail *detail,
                     detail->limit);
 }
 
-struct fixed_limit {
+/* Limits that no flag of the service raises. */
+static const struct fixed_limit {
     const char *what, *remedy;
+} fixed_limits[] = {
+    [MST_LIMIT_SIZE] = {"job's size (ranks)", "let one of its ranks end, or give the job a "
+                                              "max_size above it for spares"},
+    [MST_LIMIT_MAX_SIZE] = {"job's max_size (ranks in an order)",
+                            "give a shorter order, or a larger max_size"},
+    [MST_LIMIT_UNANSWERED] = {"service's limit of requests ahead of the oldest unanswered one",
+                              "await answers first"},
+    [MST_LIMIT_WAITING] = {"service's limit of gets, waits and watches of one client that wait",
+                           "let some end first"},
+    [MST_LIMIT_AWAITED_KEYS] = {"service's limit of keys that one client's gets and waits wait for",
+                                "let some come first, or wait for fewer"},
+    [MST_LIMIT_CUT_MS] = {"longest cut of a network (ms)", "ask for less"},
 };
-
-/* A limit that no flag of the service raises, or NULL: this library does not know it. */
-static const struct fixed_limit *fixed_limit(uint32_t kind)
-{
-    static const struct fixed_limit limits[] = {
-        [MST_LIMIT_SIZE] = {"job's size (ranks)", "let one of its ranks end, or give the job a "
-                                                  "max_size above it for spares"},
-        [MST_LIMIT_MAX_SIZE] = {"job's max_size (ranks in an order)",
-                                "give a shorter order, or a larger max_size"},
-        [MST_LIMIT_UNANSWERED] = {"service's limit of requests ahead of the oldest unanswered one",
-                                  "await answers first"},
-        [MST_LIMIT_WAITING] = {"service's limit of gets, waits and watches of one client that wait",
-                               "let some end first"},
-        [MST_LIMIT_AWAITED_KEYS] = {"service's limit of keys that one client's gets and waits wait "
-                                    "for",
-                                    "let some come first, or wait for fewer"},
-        [MST_LIMIT_CUT_MS] = {"longest cut of a network (ms)", "ask for less"},
-    };
-    bool is_known = kind < sizeof(limits) / sizeof(limits[0]) && limits[kind].what;
-
-    return is_known ? &limits[kind] : NULL;
-}
 
 static void say_limit(struct mst_text *text, const struct mst_reply *reply)
 {
     const struct mst_detail *detail = &reply->detail;
-    const struct mst_setting *setting =
-        reply->has_detail ? mst_limit_kind_setting(detail->limit_kind) : NULL;
-    const struct fixed_limit *fixed = reply->has_detail ? fixed_limit(detail->limit_kind) : NULL;
+    const struct mst_setting *setting;
 
-    if (setting) {
-        say_setting(text, detail, setting);
-    } else if (!reply->has_detail) { /* the service is asked nothing that no message takes */
+    if (!reply->has_detail) { /* refused here, before it was sent */
         mst_text_add(text, "larger than a message to this service may be (--frame-bytes-max of "
                            "`muster serve`); raise it there, or send less at once");
-    } else if (fixed) {
+        return;
+    }
+    setting = mst_limit_kind_setting(detail->limit_kind);
+    if (setting) {
+        say_setting(text, detail, setting);
+    } else if (detail->limit_kind < sizeof(fixed_limits) / sizeof(fixed_limits[0]) &&
+               fixed_limits[detail->limit_kind].what) {
+        const struct fixed_limit *fixed = &fixed_limits[detail->limit_kind];
+
         mst_text_format(text, "over the %s: %" PRIu64 " asked for, at most %" PRId64 "; %s",
                         fixed->what, detail->asked, detail->limit, fixed->remedy);
     } else if (detail->limit != 0) {
@@ -140,8 +128,13 @@ static void say_exists(struct mst_text *text, const struct mst_reply *reply)
     if (reply->command == MST_WRITE) {
         mst_text_add(text, "the key exists already");
     } else if (reply->has_detail && reply->detail.who_count > 0) {
-        add_holder(text, &reply->detail.who[0]);
-        mst_text_add(text, "; stop that process, or take another index");
+        const struct mst_who *who = &reply->detail.who[0];
+
+        mst_text_format(text,
+                        "#%u is held by process %" PRIu64 "%s%.*s, heard " MST_SECONDS
+                        " ago; stop that process, or take another index",
+                        who->index, who->pid, who->host.size > 0 ? " on " : "",
+                        MST_SLICE_ARGS(who->host), MST_SECONDS_ARGS(who->heard_ms));
     } else {
         mst_text_add(text, "the place is held by a living process");
     }
@@ -219,106 +212,80 @@ static void say_no_space(struct mst_text *text, const struct mst_reply *reply)
     mst_text_format(text, "the service cannot keep it: %.*s", MST_SLICE_ARGS(why));
 }
 
-static void say_reply(struct mst_text *text, const struct mst_reply *reply)
+static void say_status(struct mst_text *text, const struct mst_reply *reply)
 {
-    switch (reply->status) {
-    case MUSTER_ETIMEDOUT:
-        say_timeout(text, reply);
-        return;
-    case MUSTER_ELIMIT:
-        say_limit(text, reply);
-        return;
-    case MUSTER_EEXISTS:
-        say_exists(text, reply);
-        return;
-    case MUSTER_EFENCED:
-        say_fenced(text, reply);
-        return;
-    case MUSTER_ETOOFEW:
-        say_too_few(text, reply);
-        return;
-    case MUSTER_ELOST:
-    case MUSTER_EMISMATCH:
-        say_lost(text, reply);
-        return;
-    case MUSTER_ESTALE:
-        say_number(text, reply);
-        return;
-    case MUSTER_EINVAL:
-        if (reply->command == MST_ROUND) {
-            say_number(text, reply);
-            return;
-        }
-        if (reply->command == MST_OPEN) {
-            say_open_refused(text, reply);
-            return;
-        }
-        break;
-    case MUSTER_ENOSPACE:
-        say_no_space(text, reply);
-        return;
-    case MUSTER_ECONFLICT:
-        mst_text_add(text, "the key was changed by somebody else");
-        return;
-    case MUSTER_ENOTFOUND:
-        mst_text_add(text, reply->command == MST_GET ? "no such key" : "not found");
-        return;
-    case MUSTER_OK:
-    case MUSTER_MORE:
-    case MUSTER_ENOMEM:
-    case MUSTER_EDEADLK:
-    case MUSTER_ERANGE:
-    case MUSTER_ECANCELLED:
-    case MUSTER_EINTERRUPTED:
-    case MUSTER_EPREEMPTED:
-    case MUSTER_EFAILED:
-    case MUSTER_EINTERNAL:
-    case MUSTER_EUNREACHABLE:
-    case MUSTER_EUNHEALTHY:
-    case MUSTER_ESTATE:
-    case MUSTER_EPROTO:
-        break;
-    }
     mst_text_add(text, mst_status_text(reply->status));
 }
 
-static void say_local(struct mst_text *text, muster_status status)
+static void say_invalid(struct mst_text *text, const struct mst_reply *reply)
 {
-    if (status == MUSTER_EDEADLK) {
-        mst_text_add(text, "called from a callback of the same client, it would wait for itself");
-    } else if (status == MUSTER_EINTERNAL) {
-        mst_text_add(text, "a broken invariant inside muster poisoned this client; the process may "
-                           "go on without it");
-    } else if (status == MUSTER_EINTERRUPTED) {
-        mst_text_add(text, "interrupted, the job restarts: clean up and return from the function");
-    } else if (status == MUSTER_ECANCELLED) {
-        mst_text_add(text, "the client is being closed");
+    if (reply->command == MST_ROUND) {
+        say_number(text, reply);
+    } else if (reply->command == MST_OPEN) {
+        say_open_refused(text, reply);
     } else {
-        mst_text_add(text, mst_status_text(status));
+        say_status(text, reply);
     }
+}
+
+static void say_conflict(struct mst_text *text, const struct mst_reply *reply)
+{
+    (void)reply;
+    mst_text_add(text, "the key was changed by somebody else");
+}
+
+static void say_absent(struct mst_text *text, const struct mst_reply *reply)
+{
+    mst_text_add(text, reply->command == MST_GET ? "no such key" : "not found");
+}
+
+/* By status. NULL: the text of the status says it all. */
+static void (*const say[])(struct mst_text *text, const struct mst_reply *reply) = {
+    [-MUSTER_EINVAL] = say_invalid,    [-MUSTER_ELIMIT] = say_limit,
+    [-MUSTER_ETIMEDOUT] = say_timeout, [-MUSTER_EEXISTS] = say_exists,
+    [-MUSTER_ENOTFOUND] = say_absent,  [-MUSTER_ECONFLICT] = say_conflict,
+    [-MUSTER_ESTALE] = say_number,     [-MUSTER_EMISMATCH] = say_lost,
+    [-MUSTER_ELOST] = say_lost,        [-MUSTER_ETOOFEW] = say_too_few,
+    [-MUSTER_ENOSPACE] = say_no_space, [-MUSTER_EFENCED] = say_fenced,
+};
+
+static void say_reply(struct mst_text *text, const struct mst_reply *reply)
+{
+    int row = -(int)reply->status;
+    bool has_own = row > 0 && row < (int)(sizeof(say) / sizeof(say[0])) && say[row];
+
+    (has_own ? say[row] : say_status)(text, reply);
+}
+
+/* Statuses that this side decides on. */
+static const char *local_text(muster_status status)
+{
+    return status == MUSTER_EDEADLK
+               ? "called from a callback of the same client, it would wait for itself"
+           : status == MUSTER_EINTERNAL
+               ? "a broken invariant inside muster poisoned this client; the process may go on "
+                 "without it"
+           : status == MUSTER_EINTERRUPTED
+               ? "interrupted, the job restarts: clean up and return from the function"
+           : status == MUSTER_ECANCELLED ? "the client is being closed"
+                                         : mst_status_text(status);
 }
 
 muster_status mst_lib_fail(struct muster_error *err, muster_status status, const char *what,
                            const struct mst_reply *reply)
 {
-    struct mst_text text;
-
-    if (!err) {
-        return status;
-    }
-    err->status = status;
-    err->os_errno = 0;
-    text = mst_text_in(err->text, sizeof(err->text));
-    mst_text_format(&text, "%s: ", what);
-    if (reply) {
+    if (reply && err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
         struct mst_reply said = *reply;
 
         said.status = status;
+        err->status = status;
+        err->os_errno = 0;
+        mst_text_format(&text, "%s: ", what);
         say_reply(&text, &said);
-    } else {
-        say_local(&text, status);
+        return status;
     }
-    return status;
+    return mst_fail(err, status, 0, "%s: %s", what, local_text(status));
 }
 
 muster_status mst_lib_fail_system(struct muster_error *err, const char *what, int error)
