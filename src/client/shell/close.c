@@ -37,7 +37,6 @@ static void free_client(struct muster_client *client)
     if (client->driver) {
         mst_driver_free(client->driver);
     }
-    mst_lib_helper_end(client->helper);
     mst_tls_context_free(client->tls);
     mst_lib_orphan_end(client);
     mst_page_unmap(client->page);

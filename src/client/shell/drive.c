@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever blocks drives. A thread that waits and finds the connection undriven polls it itself: the
- * answer then costs one wake-up, of the thread that wants it. The background thread polls only
- * while nobody waits, and keeps off for a moment after a caller went: a program that makes one call
- * after the other would otherwise hand the seat back and forth each time. */
+/* A thread that blocks drives. A waiting thread that finds the connection undriven polls it itself:
+ * the answer then costs one wake-up, of the thread that wants it. The background thread polls only
+ * while no thread waits, and stays off for a moment after a caller has left: the seat of a program
+ * that makes one call after the other would otherwise go back and forth each time. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -13,17 +13,19 @@
 
 #include "base/panic.h"
 #include "client/shell/handle.h"
-#include "client/shell/sidecar/helper.h"
 #include "client/shell/uncancelled.h"
 #include "os/clock.h"
+#include "os/monotonic.h"
 #include "os/short_slice.h"
 #include "os/system.h"
 #include "process/page.h"
 
 #define REST_NS NS_PER_MS
-#define DEAF_MS 100  /* how long a thread that cannot be told of anything polls at most */
-#define LOOK_MS 1000 /* likewise one that can: unless the program has closed what it is told by */
+#define DEAF_MS 100  /* the longest poll of a thread without an event */
+#define LOOK_MS 1000 /* of one with an event, which the program may have closed */
 #define THREAD_STACK ((size_t)256 * 1024)
+
+enum { POLLED = 2 + MST_USERS }; /* the thread's event, the connection, the hooks */
 
 _Thread_local struct muster_client *mst_lib_holding;
 
@@ -106,19 +108,9 @@ static uint64_t deadline_of(struct muster_client *client)
 
     MST_LIB_HOOKS(hook, client, deadline_ns)
     {
-        uint64_t hook_ns = hook->deadline_ns(hook->ctx);
-
-        deadline_ns = hook_ns < deadline_ns ? hook_ns : deadline_ns;
+        deadline_ns = mst_sooner(deadline_ns, hook->deadline_ns(hook->ctx));
     }
-    if (timer && timer->at_ns < deadline_ns) {
-        deadline_ns = timer->at_ns;
-    }
-    if (client->helper) {
-        uint64_t helper_ns = mst_lib_helper_deadline_ns(client->helper);
-
-        deadline_ns = helper_ns < deadline_ns ? helper_ns : deadline_ns;
-    }
-    return deadline_ns;
+    return timer ? mst_sooner(deadline_ns, timer->at_ns) : deadline_ns;
 }
 
 static void turn(struct muster_client *client)
@@ -133,7 +125,6 @@ static void turn(struct muster_client *client)
         }
     }
     timers_fire(client, now_ns);
-    mst_lib_helper_turn(client, now_ns, false);
     mst_driver_turn(client->driver, now_ns);
     mst_lib_look(client);
 }
@@ -161,19 +152,22 @@ void mst_lib_wake_ready(struct muster_client *client)
     }
 }
 
-static void hooks_interest(const struct muster_client *client, struct pollfd *fds)
+/* What is polled, the event apart: the connection, then the hooks. */
+static uint64_t interests(const struct muster_client *client, struct pollfd *fds)
 {
+    uint64_t epoch;
+
+    fds[0] = mst_driver_interest(client->driver, &epoch);
     for (size_t i = 0; i < MST_USERS; i++) {
         const struct mst_lib_hook *hook = &client->hooks[i];
+        bool polled = hook->event && client->lost_fd == 0;
 
-        fds[i] = (struct pollfd){.fd = hook->event ? hook->event(hook->ctx) : -1, .events = POLLIN};
-        if (client->lost_fd > 0) {
-            fds[i].fd = -1;
-        }
+        fds[i + 1] = (struct pollfd){.fd = polled ? hook->event(hook->ctx) : -1, .events = POLLIN};
     }
+    return epoch;
 }
 
-/* Unless its hook is another one by now. */
+/* A hook that was replaced meanwhile has another descriptor. */
 static void hooks_ready(struct muster_client *client, const struct pollfd *fds)
 {
     for (size_t i = 0; i < MST_USERS; i++) {
@@ -185,7 +179,8 @@ static void hooks_ready(struct muster_client *client, const struct pollfd *fds)
     }
 }
 
-/* Without those at the end that are none: poll takes no more than the process may have open. */
+/* The number of entries up to the last one that is in use: poll accepts no more entries than the
+ * process may have open descriptors. */
 static nfds_t in_use(const struct pollfd *fds, nfds_t count)
 {
     while (count > 0 && fds[count - 1].fd < 0) {
@@ -194,35 +189,20 @@ static nfds_t in_use(const struct pollfd *fds, nfds_t count)
     return count;
 }
 
-/* For poll, and not for ppoll: that would begin its wait again, for what was left of it, when the
- * process was stopped in it and goes on. */
+/* For poll, not ppoll: that would wait for the rest of its time again when the process is stopped
+ * and continued in it. */
 static int wait_until(uint64_t next_ns, int event)
 {
-    uint64_t now_ns = mst_system_now_ns();
-    uint64_t most = event < 0 ? DEAF_MS : INT_MAX;
-    uint64_t ms;
-
     if (next_ns == NEVER) {
         return event < 0 ? DEAF_MS : LOOK_MS;
     }
-    ms = mst_ms_until(next_ns, now_ns);
-    return (int)(ms < most ? ms : most);
-}
-
-/* What is polled, the event apart: the connection, the helper, the hooks. */
-static uint64_t interests(const struct muster_client *client, struct pollfd *fds)
-{
-    uint64_t epoch;
-
-    fds[0] = mst_driver_interest(client->driver, &epoch);
-    fds[1] = mst_lib_helper_interest(client->helper);
-    hooks_interest(client, fds + 2);
-    return epoch;
+    return (int)mst_sooner(mst_ms_until(next_ns, mst_system_now_ns()),
+                           event < 0 ? DEAF_MS : INT_MAX);
 }
 
 /* ---- a program that closes what is not its own ---- */
 
-static bool is_told_of_none(const struct pollfd *fds, nfds_t count)
+static bool any_invalid(const struct pollfd *fds, nfds_t count)
 {
     for (nfds_t i = 0; i < count; i++) {
         if ((fds[i].revents & POLLNVAL) != 0) {
@@ -232,12 +212,12 @@ static bool is_told_of_none(const struct pollfd *fds, nfds_t count)
     return false;
 }
 
-/* Poll found a number without a file. It may have been closed by us since it was asked for, without
- * the lock; so those of now are looked at. -1: all have files. */
+/* Poll found a descriptor that is not open. The library itself may have closed it since, without
+ * the lock; so the descriptors of now are checked. -1: all are open. */
 static int closed_one(const struct muster_client *client)
 {
-    struct pollfd fds[4 + MST_USERS] = {{.fd = client->caller_event},
-                                        {.fd = client->background_event}};
+    struct pollfd fds[POLLED + 1] = {{.fd = client->caller_event},
+                                     {.fd = client->background_event}};
 
     (void)interests(client, fds + 2);
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
@@ -248,9 +228,9 @@ static int closed_one(const struct muster_client *client)
     return -1;
 }
 
-/* The numbers of the others may have gone with it, and be files of the program's by now: nothing is
- * written to any of them, and none is closed. The session cannot go on without; the threads get
- * events of their own again, to be told of the client's end by. */
+/* The program may have closed the others too, and their numbers may be files of its own by now:
+ * nothing is written to any of them, and none is closed. The session ends. The threads get new
+ * events, by which they learn of that. */
 void mst_lib_disown(struct muster_client *client)
 {
     uint64_t now_ns = mst_system_now_ns();
@@ -264,7 +244,6 @@ void mst_lib_disown(struct muster_client *client)
     client->background_event = mst_system_event();
     client->call_event = client->secret_fd = -1;
     mst_driver_disown(client->driver);
-    mst_lib_helper_disown(client->helper);
     mst_lib_alone_disown(client->alone);
     MST_LIB_HOOKS(hook, client, disowned)
     {
@@ -275,29 +254,26 @@ void mst_lib_disown(struct muster_client *client)
     mst_lib_wake_ready(client);
 }
 
-/* Polls without the lock, then feeds what came. `*polls` says so meanwhile; false: somebody else
- * put it back, because the seat was taken from the background thread. `*own`: this thread's event;
- * another one afterwards if the number of the one that was polled is not ours any more. */
+/* Polls without the lock, then processes what arrived. `*polls` is true meanwhile; a caller that
+ * takes the seat from the background thread sets it to false, and this returns false. `*own`: this
+ * thread's event; disowning replaces it. */
 static bool poll_once(struct muster_client *client, const int *own, uint64_t deadline_ns,
                       bool *polls)
 {
     int event = *own;
-    struct pollfd fds[3 + MST_USERS] = {{.fd = event, .events = POLLIN}};
-    uint64_t next_ns = deadline_of(client);
+    struct pollfd fds[POLLED] = {{.fd = event, .events = POLLIN}};
     uint64_t epoch;
     int wait_ms;
     int found;
 
-    epoch = interests(client, fds + 1);
-    next_ns = deadline_ns < next_ns ? deadline_ns : next_ns;
-    client->until_ns = next_ns;
-    client->epoch = epoch;
+    client->until_ns = mst_sooner(deadline_ns, deadline_of(client));
+    client->epoch = interests(client, fds + 1);
     *polls = true;
-    wait_ms = wait_until(next_ns, event);
+    wait_ms = wait_until(client->until_ns, event);
     drop_lock(client);
-    found = poll(fds, in_use(fds, 3 + MST_USERS), wait_ms);
+    found = poll(fds, in_use(fds, POLLED), wait_ms);
     take_lock(client);
-    if (found > 0 && is_told_of_none(fds, 3 + MST_USERS)) {
+    if (found > 0 && any_invalid(fds, POLLED)) {
         mst_lib_disown(client);
     }
     if (found > 0 && (fds[0].revents & POLLIN) != 0 && *own == event) {
@@ -311,11 +287,8 @@ static bool poll_once(struct muster_client *client, const int *own, uint64_t dea
     if (found > 0 && epoch == client->epoch) {
         mst_driver_ready(client->driver, mst_system_now_ns(), fds[1].revents);
     }
-    if (found > 0 && fds[2].revents != 0) {
-        mst_lib_helper_turn(client, mst_system_now_ns(), true);
-    }
     if (found > 0 && client->lost_fd == 0) {
-        hooks_ready(client, fds + 3);
+        hooks_ready(client, fds + 2);
     }
     return true;
 }
@@ -328,27 +301,31 @@ void mst_lib_lock(muster_client *client)
     take_lock(client);
 }
 
-/* A thread that is in poll has to know of what changed under it. */
-static void tell_poller(struct muster_client *client)
+void mst_lib_wake_poller(struct muster_client *client)
+{
+    if (client->caller_polls || client->background_polls) {
+        mst_system_event_ring(client->caller_polls ? client->caller_event
+                                                   : client->background_event);
+    }
+}
+
+/* A thread that is in poll meanwhile must learn of what changes. */
+static void turn_for_poller(struct muster_client *client)
 {
     uint64_t epoch;
 
-    if (!client->caller_polls && !client->background_polls) {
-        return;
-    }
+    turn(client);
+    mst_lib_wake_ready(client);
     (void)mst_driver_interest(client->driver, &epoch);
     if (epoch != client->epoch || deadline_of(client) < client->until_ns) {
-        mst_system_event_ring(client->caller_polls ? client->caller_event
-                                                   : client->background_event);
+        mst_lib_wake_poller(client);
     }
 }
 
 void mst_lib_unlock(muster_client *client)
 {
     if (client->dirty && !client->poisoned) {
-        turn(client);
-        mst_lib_wake_ready(client);
-        tell_poller(client);
+        turn_for_poller(client);
     }
     drop_lock(client);
     mst_uncancelled_end();
@@ -368,8 +345,8 @@ static void take_seat(struct muster_client *client, struct mst_lib_waiter *waite
     }
 }
 
-/* To another thread that waits; the background thread comes by itself, unless it was told to stay
- * away until it is called. */
+/* To another thread that waits, or to the background thread: that comes by itself unless it is
+ * parked. */
 static void hand_on(struct muster_client *client)
 {
     client->driven = false;
@@ -402,25 +379,13 @@ static void wait_turn(struct muster_client *client, struct mst_lib_waiter *waite
 static void drive(struct muster_client *client, struct mst_lib_waiter *waiter, uint64_t deadline_ns)
 {
     turn(client);
-    if (is_over(client, waiter)) {
-        mst_lib_wake_ready(client);
-        return;
+    if (!is_over(client, waiter)) {
+        (void)poll_once(client, &client->caller_event, deadline_ns, &client->caller_polls);
     }
-    (void)poll_once(client, &client->caller_event, deadline_ns, &client->caller_polls);
     mst_lib_wake_ready(client);
 }
 
-static void init_wake(pthread_cond_t *wake)
-{
-    pthread_condattr_t attributes;
-
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(wake, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-}
-
-/* Who closes waits for the last of us. */
+/* The thread that closes waits for the last of the others. */
 static void tell_closer(struct muster_client *client)
 {
     if (client->closing) {
@@ -434,7 +399,7 @@ static bool wait_for(struct muster_client *client, struct mst_lib_waiter *waiter
     bool over;
 
     mst_lib_wait_shown();
-    init_wake(&waiter->wake);
+    mst_monotonic_cond_init(&waiter->wake);
     mst_list_append(&client->waiters, &waiter->link);
     while (!(over = is_over(client, waiter))) {
         if (deadline_ns != NEVER && mst_system_now_ns() >= deadline_ns) {
@@ -446,10 +411,8 @@ static bool wait_for(struct muster_client *client, struct mst_lib_waiter *waiter
             }
             drive(client, waiter, deadline_ns);
         } else {
-            if (client->dirty) { /* the driver is in poll: say it here */
-                turn(client);
-                mst_lib_wake_ready(client);
-                tell_poller(client);
+            if (client->dirty) { /* the driver is in poll */
+                turn_for_poller(client);
                 continue;
             }
             wait_turn(client, waiter, deadline_ns);
@@ -509,15 +472,12 @@ bool mst_lib_interrupted(const muster_client *client)
     return client->interrupted;
 }
 
-/* Whoever polls meanwhile is to poll the new one's descriptor. */
+/* A thread that polls meanwhile must poll the new hook's descriptor. */
 void mst_lib_hook(muster_client *client, enum mst_lib_user user, const struct mst_lib_hook *hook)
 {
     client->hooks[user] = hook ? *hook : (struct mst_lib_hook){0};
     client->dirty = true;
-    if (client->caller_polls || client->background_polls) {
-        mst_system_event_ring(client->caller_polls ? client->caller_event
-                                                   : client->background_event);
-    }
+    mst_lib_wake_poller(client);
 }
 
 void *mst_lib_hook_ctx(const muster_client *client, enum mst_lib_user user)
@@ -535,7 +495,7 @@ void mst_lib_hurry(struct muster_client *client)
     }
 }
 
-/* Waits for a kick, or for a moment, without the lock. */
+/* Waits until its event rings, or for a moment, without the lock. */
 static void stay_off(struct muster_client *client, enum mst_lib_background how)
 {
     struct pollfd kick = {.fd = client->background_event, .events = POLLIN};
@@ -555,7 +515,7 @@ static void stay_off(struct muster_client *client, enum mst_lib_background how)
     }
 }
 
-/* The page of this process, from the agent or made later for a helper. */
+/* The page of this process, from its agent or created later for a helper. */
 static bool take_page(struct muster_client *client)
 {
     bool holds = mst_page_hold(client->page);
@@ -617,7 +577,7 @@ static void *background(void *ctx)
     return NULL;
 }
 
-static bool thread_is_ready(void *ctx)
+static bool is_ready(void *ctx)
 {
     return ((struct muster_client *)ctx)->thread_ready;
 }
@@ -634,7 +594,7 @@ muster_status mst_lib_background_start(struct muster_client *client, struct must
     }
     (void)pthread_attr_setstacksize(&attributes, THREAD_STACK);
     (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are its own */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* no signal of the program comes here */
     failed = pthread_create(&client->thread, &attributes, background, client);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
@@ -643,7 +603,7 @@ muster_status mst_lib_background_start(struct muster_client *client, struct must
     }
     client->thread_runs = true;
     mst_lib_lock(client);
-    (void)mst_lib_wait(client, thread_is_ready, client, NEVER);
+    (void)mst_lib_wait(client, is_ready, client, NEVER);
     mst_lib_unlock(client);
     return MUSTER_OK;
 }

@@ -252,6 +252,9 @@ muster_status mst_lib_options(void *out, size_t size, const void *given, const c
 /* EINVAL with its text for bytes that are not there. */
 muster_status mst_lib_bytes(struct mst_slice bytes, struct muster_error *err, const char *what);
 
+/* drive.c: a thread in poll looks again at what it polls, and for how long. Lock held. */
+void mst_lib_wake_poller(struct muster_client *client);
+
 /* drive.c: nobody blocks for what was just posted: the background thread is to look after it at
  * once, and not after its rest. Lock held. */
 void mst_lib_hurry(struct muster_client *client);

@@ -91,6 +91,7 @@ enum mst_lib_user {
     MST_USER_HEARTBEAT,
     MST_USER_WORKER,
     MST_USER_CLUSTER,
+    MST_USER_HELPER,
     MST_USERS
 };
 

@@ -305,38 +305,100 @@ static bool read_link(struct mst_lib_helper *helper)
     return got >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
-struct pollfd mst_lib_helper_interest(const struct mst_lib_helper *helper)
-{
-    struct pollfd fd = {.fd = -1, .events = POLLIN};
+/* ---- the hook ---- */
 
-    if (helper && (helper->state == STARTS || helper->state == RUNS)) {
-        fd.fd = helper->state == RUNS && helper->helper_fd >= 0 ? helper->helper_fd : helper->link;
+static int event(void *ctx)
+{
+    const struct mst_lib_helper *helper = ((struct muster_client *)ctx)->helper;
+
+    if (helper->state == RUNS && helper->helper_fd >= 0) {
+        return helper->helper_fd;
     }
-    return fd;
+    return helper->state == STARTS || helper->state == RUNS ? helper->link : -1;
 }
 
-uint64_t mst_lib_helper_deadline_ns(const struct mst_lib_helper *helper)
+static void rung(void *ctx, uint64_t now_ns)
 {
-    return helper && helper->state == WAITS ? helper->again_ns : NEVER;
-}
-
-void mst_lib_helper_turn(struct muster_client *client, uint64_t now_ns, bool ready)
-{
+    struct muster_client *client = ctx;
     struct mst_lib_helper *helper = client->helper;
 
-    if (!helper) {
-        return;
+    if ((helper->state == RUNS && helper->helper_fd >= 0) || read_link(helper)) {
+        lost(client, now_ns);
     }
-    if (ready && (helper->state == STARTS || helper->state == RUNS)) {
-        if ((helper->state == RUNS && helper->helper_fd >= 0) || read_link(helper)) {
-            lost(client, now_ns);
-        }
-    }
-    if (helper->state == WAITS && client->closing) {
-        helper->state = OFF;
-    } else if (helper->state == WAITS && helper->again_ns <= now_ns) {
+}
+
+static uint64_t deadline_ns(void *ctx)
+{
+    const struct mst_lib_helper *helper = ((struct muster_client *)ctx)->helper;
+
+    return helper->state == WAITS ? helper->again_ns : NEVER;
+}
+
+static void tick(void *ctx, uint64_t now_ns)
+{
+    struct muster_client *client = ctx;
+
+    if (client->closing) {
+        client->helper->state = OFF;
+    } else {
         try_start(client, now_ns);
     }
+}
+
+static void disowned(void *ctx)
+{
+    struct mst_lib_helper *helper = ((struct muster_client *)ctx)->helper;
+
+    helper->link = helper->helper_fd = helper->starter.pidfd = -1;
+    helper->page_fd = helper->secret_fd = helper->self_fd = -1;
+    helper->state = OFF;
+}
+
+/* Until the other end of the link is closed, which only the helper has. */
+static bool await_end(struct mst_lib_helper *helper)
+{
+    uint64_t until_ns = mst_lib_now_ns() + STOP_MS * NS_PER_MS;
+    struct pollfd end = {.fd = helper->link, .events = POLLIN};
+    char bytes[8];
+
+    for (;;) {
+        uint64_t now_ns = mst_lib_now_ns();
+        ssize_t got = recv(helper->link, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+            return true;
+        }
+        if (now_ns >= until_ns) {
+            return false;
+        }
+        if (got < 0) {
+            (void)poll(&end, 1, (int)((until_ns - now_ns) / NS_PER_MS) + 1);
+        }
+    }
+}
+
+static void helper_free(struct mst_lib_helper *helper)
+{
+    close_if(&helper->page_fd);
+    close_if(&helper->secret_fd);
+    close_if(&helper->self_fd);
+    mst_environment_fini(&helper->environment);
+    free(helper);
+}
+
+/* Ends the helper and waits for its end. */
+static void end(void *ctx)
+{
+    struct mst_lib_helper *helper = ((struct muster_client *)ctx)->helper;
+
+    if (helper->link >= 0) {
+        (void)send(helper->link, "c", 1, MSG_NOSIGNAL);
+        if (!await_end(helper) && helper->helper_fd >= 0) { /* stopped, or stuck */
+            (void)syscall(SYS_pidfd_send_signal, helper->helper_fd, SIGKILL, NULL, 0);
+        }
+    }
+    forget(helper);
+    helper_free(helper);
 }
 
 /* ---- the beginning and the end ---- */
@@ -350,15 +412,6 @@ static bool is_wanted(struct muster_client *client)
            !client->page && !client->ended && !client->closing &&
            mst_lib_setting("agent", &wanted, NULL, NULL) == MUSTER_OK && wanted != 0 &&
            mst_lib_setting("node", &node, NULL, NULL) == MUSTER_OK && node < 0;
-}
-
-static void helper_free(struct mst_lib_helper *helper)
-{
-    close_if(&helper->page_fd);
-    close_if(&helper->secret_fd);
-    close_if(&helper->self_fd);
-    mst_environment_fini(&helper->environment);
-    free(helper);
 }
 
 static struct mst_lib_helper *helper_new(struct muster_client *client)
@@ -401,6 +454,14 @@ static bool is_held(void *ctx)
 
 void mst_lib_helper_begin(struct muster_client *client)
 {
+    const struct mst_lib_hook hook = {.event = event,
+                                      .rung = rung,
+                                      .deadline_ns = deadline_ns,
+                                      .tick = tick,
+                                      .disowned = disowned,
+                                      .release = end,
+                                      .ctx = client};
+
     if (!is_wanted(client)) {
         return;
     }
@@ -411,53 +472,13 @@ void mst_lib_helper_begin(struct muster_client *client)
                     "noticed later, a hang not at all");
         return;
     }
+    mst_lib_hook(client, MST_USER_HELPER, &hook);
     mst_system_event_ring(client->background_event);
     (void)mst_lib_wait(client, is_held, client, NEVER);
     if (!client->poisoned && !client->closing) {
         try_start(client, mst_lib_now_ns());
     }
-    if (client->caller_polls || client->background_polls) { /* without the new descriptor */
-        mst_system_event_ring(client->caller_polls ? client->caller_event
-                                                   : client->background_event);
-    }
-}
-
-/* Until the other end of the link is closed, which nobody but the helper has. */
-static bool await_end(struct mst_lib_helper *helper)
-{
-    uint64_t until_ns = mst_lib_now_ns() + STOP_MS * NS_PER_MS;
-    struct pollfd end = {.fd = helper->link, .events = POLLIN};
-    char bytes[8];
-
-    for (;;) {
-        uint64_t now_ns = mst_lib_now_ns();
-        ssize_t got = recv(helper->link, bytes, sizeof(bytes), MSG_DONTWAIT);
-
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-            return true;
-        }
-        if (now_ns >= until_ns) {
-            return false;
-        }
-        if (got < 0) {
-            (void)poll(&end, 1, (int)((until_ns - now_ns) / NS_PER_MS) + 1);
-        }
-    }
-}
-
-void mst_lib_helper_end(struct mst_lib_helper *helper)
-{
-    if (!helper) {
-        return;
-    }
-    if (helper->link >= 0) {
-        (void)send(helper->link, "c", 1, MSG_NOSIGNAL);
-        if (!await_end(helper) && helper->helper_fd >= 0) { /* stopped, or stuck */
-            (void)syscall(SYS_pidfd_send_signal, helper->helper_fd, SIGKILL, NULL, 0);
-        }
-    }
-    forget(helper);
-    helper_free(helper);
+    mst_lib_wake_poller(client); /* it polls without the helper's descriptor */
 }
 
 void mst_lib_helper_abandon(struct mst_lib_helper *helper)
@@ -469,14 +490,5 @@ void mst_lib_helper_abandon(struct mst_lib_helper *helper)
         close_if(&helper->page_fd);
         close_if(&helper->secret_fd);
         close_if(&helper->self_fd);
-    }
-}
-
-void mst_lib_helper_disown(struct mst_lib_helper *helper)
-{
-    if (helper) {
-        helper->link = helper->helper_fd = helper->starter.pidfd = -1;
-        helper->page_fd = helper->secret_fd = helper->self_fd = -1;
-        helper->state = OFF;
     }
 }
