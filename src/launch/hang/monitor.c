@@ -2,13 +2,13 @@
 #define _GNU_SOURCE
 #include "launch/hang/monitor.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/time.h"
 #include "launch/hang/diagnose.h"
 #include "launch/hang/suspect.h"
@@ -46,13 +46,6 @@ static struct mst_hang_sample sample_of(struct mst_page *page)
     return sample;
 }
 
-static pid_t pid_of(const struct mst_watched *one)
-{
-    uint64_t pid = atomic_load(&one->page->pid);
-
-    return pid != 0 ? (pid_t)pid : one->pid;
-}
-
 /* In the middle of a standstill the processor time is taken, so that at its end it can be told
  * whether the thread used any. */
 static void look_at_cpu(struct mst_watched *one, uint64_t now_ns)
@@ -69,7 +62,8 @@ static void look_at_cpu(struct mst_watched *one, uint64_t now_ns)
         one->cpu_at_ns = 0;
     } else if (one->cpu_at_ns == 0 && soft_ns != 0 && now_ns - one->moved_ns >= soft_ns / 4 &&
                mst_hang_stands(&one->hang, &pings, &checks) &&
-               mst_diagnose_cpu(pid_of(one), atomic_load(&one->page->thread), &one->cpu_ns)) {
+               mst_diagnose_cpu(mst_watched_pid(one), atomic_load(&one->page->thread),
+                                &one->cpu_ns)) {
         one->cpu_at_ns = now_ns;
     }
 }
@@ -118,61 +112,50 @@ static void look_at_all(struct mst_monitor *monitor, uint64_t now_ns)
 
 /* ---- words ---- */
 
-static double seconds(uint64_t ms)
+void mst_monitor_name(struct mst_slice from, char *name, size_t room)
 {
-    return (double)ms / 1000;
-}
+    size_t size = from.size < room - 1 ? from.size : room - 1;
 
-void mst_monitor_name(const char *from, char *name, size_t room)
-{
-    memcpy(name, from, room);
-    name[room - 1] = '\0';
-    for (char *at = name; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ' || *at == 127) {
-            *at = '?';
-        }
+    for (size_t i = 0; i < size; i++) {
+        char byte = ((const char *)from.data)[i];
+        bool shown = (unsigned char)byte >= ' ' && byte != 127;
+
+        name[i] = (char)(shown ? byte : '?');
     }
+    name[size] = '\0';
 }
 
 /* A section that is over its limit is the rank's own doing. */
-static void tell_section(const struct mst_watched *stalled, uint64_t now_ns, char *text,
-                         size_t room)
+static void tell_section(const struct mst_watched *stalled, uint64_t now_ns, struct mst_text *text)
 {
     char place[112], name[sizeof stalled->page->section_name];
 
     mst_suspect_place(stalled, now_ns, place, sizeof place);
     if (stalled->found.reason == MST_HANG_SECTION) {
-        mst_monitor_name(stalled->page->section_name, name, sizeof name);
-        (void)snprintf(text, room, "was in the section %s for longer than its limit of %.1f s; %s",
-                       name, seconds((uint64_t)stalled->hang.last.section_limit_ms), place);
+        mst_monitor_name(MST_PAGE_TEXT(stalled->page->section_name), name, sizeof name);
+        mst_text_format(text, "was in the section %s for longer than its limit of " MST_SECONDS,
+                        name, MST_SECONDS_ARGS(stalled->hang.last.section_limit_ms));
     } else {
-        (void)snprintf(text, room, "was in an atomic section for %.1f s; %s",
-                       seconds(stalled->found.since_ms), place);
+        mst_text_format(text, "was in an atomic section for " MST_SECONDS,
+                        MST_SECONDS_ARGS(stalled->found.since_ms));
     }
+    mst_text_format(text, "; %s", place);
 }
 
 void mst_monitor_why(const struct mst_hang_finding *hard, char *text, size_t room)
 {
-    double time_s = seconds(hard->since_ms);
+    static const struct {
+        const char *before, *after;
+    } words[] = {
+        [MST_HANG_PROGRESS] = {"made no progress for", ""},
+        [MST_HANG_SECTION] = {"was in a section for", ""},
+        [MST_HANG_ATOMIC] = {"was in an atomic section for", ""},
+        [MST_HANG_TOLD] = {"did not return within", " after it was told to stop"},
+        [MST_HANG_AFTER] = {"spent", " in abort, finalize and health check"},
+    };
 
-    switch (hard->reason) {
-    case MST_HANG_SECTION:
-        (void)snprintf(text, room, "was in a section for %.1f s", time_s);
-        return;
-    case MST_HANG_ATOMIC:
-        (void)snprintf(text, room, "was in an atomic section for %.1f s", time_s);
-        return;
-    case MST_HANG_TOLD:
-        (void)snprintf(text, room, "did not return within %.1f s after it was told to stop",
-                       time_s);
-        return;
-    case MST_HANG_AFTER:
-        (void)snprintf(text, room, "spent %.1f s in abort, finalize and health check", time_s);
-        return;
-    case MST_HANG_PROGRESS:
-        break;
-    }
-    (void)snprintf(text, room, "made no progress for %.1f s", time_s);
+    mst_text_print(text, room, "%s " MST_SECONDS "%s", words[hard->reason].before,
+                   MST_SECONDS_ARGS(hard->since_ms), words[hard->reason].after);
 }
 
 /* ---- soft ---- */
@@ -181,6 +164,7 @@ static void act_soft(struct mst_monitor *monitor, struct mst_watched *stalled, u
 {
     struct mst_watched *suspect = stalled;
     char text[TEXT_MAX];
+    struct mst_text line = mst_text_in(text, sizeof text);
 
     if (stalled->generation == monitor->said_generation) {
         return;
@@ -189,20 +173,9 @@ static void act_soft(struct mst_monitor *monitor, struct mst_watched *stalled, u
     if (stalled->found.reason == MST_HANG_PROGRESS) {
         suspect = mst_suspect_of(monitor, stalled, now_ns, text, sizeof text);
     } else {
-        tell_section(stalled, now_ns, text, sizeof text);
+        tell_section(stalled, now_ns, &line);
     }
     monitor->events.soft(monitor->events.ctx, suspect, stalled, text);
-}
-
-/* How long it has waited, or been silent. */
-static double stood_s(const struct mst_watched *one)
-{
-    uint64_t since_ns;
-
-    if (!mst_hang_waits(&one->hang, &since_ns)) {
-        (void)mst_hang_silent(&one->hang, &since_ns);
-    }
-    return (double)since_ns / 1e9;
 }
 
 /* Those that other agents watch. */
@@ -210,12 +183,19 @@ static bool others_wait(const struct mst_monitor *monitor, const struct mst_watc
                         const struct mst_watched *silent, uint64_t now_ns, char *text, size_t room)
 {
     const struct mst_watched *one = silent != NULL ? silent : last;
-    int head = snprintf(text, room, "made no progress for %.1f s: ", stood_s(one));
+    uint64_t since_ns;
     char place[112];
     size_t used;
 
-    if (monitor->events.waits == NULL || !monitor->events.waits(monitor->events.ctx, one, now_ns,
-                                                                text + head, room - (size_t)head)) {
+    if (monitor->events.waits == NULL) {
+        return false;
+    }
+    if (!mst_hang_waits(&one->hang, &since_ns)) {
+        (void)mst_hang_silent(&one->hang, &since_ns);
+    }
+    used = mst_text_print(text, room, "made no progress for " MST_SECONDS ": ",
+                          MST_SECONDS_ARGS(since_ns / NS_PER_MS));
+    if (!monitor->events.waits(monitor->events.ctx, one, now_ns, text + used, room - used)) {
         return false;
     }
     if (silent != NULL) {
@@ -293,9 +273,8 @@ static void act_hard(struct mst_monitor *monitor, struct mst_watched *one, uint6
     if (!monitor->events.hard(monitor->events.ctx, one, text)) {
         return;
     }
-    grace_ms = grace_ms < 0 ? 0 : grace_ms;
-    grace_ms = grace_ms > GRACE_MS_MAX ? GRACE_MS_MAX : grace_ms;
-    one->signal_ns = now_ns + (uint64_t)grace_ms * NS_PER_MS;
+    grace_ms = grace_ms < GRACE_MS_MAX ? grace_ms : GRACE_MS_MAX;
+    one->signal_ns = now_ns + (grace_ms > 0 ? (uint64_t)grace_ms * NS_PER_MS : 0);
     one->again_ns = AGAIN_MS_MIN * NS_PER_MS;
     send_signal(monitor, one, SIGTERM);
 }
@@ -313,23 +292,20 @@ static void act_kill(struct mst_monitor *monitor, struct mst_watched *one, uint6
 
 static uint64_t next_look_ns(const struct mst_monitor *monitor, uint64_t now_ns)
 {
-    uint64_t next_ns = UINT64_MAX, least_ns = now_ns + LOOK_MS_MIN * NS_PER_MS;
+    uint64_t next_ns = NEVER;
 
     if (monitor->first == NULL) {
-        return UINT64_MAX;
+        return NEVER;
     }
     for (const struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
-        uint64_t one_ns = one->signal_ns != 0 ? one->signal_ns : mst_hang_deadline_ns(&one->hang);
-
-        next_ns = one_ns < next_ns ? one_ns : next_ns;
+        next_ns = mst_sooner(next_ns, one->signal_ns != 0 ? one->signal_ns
+                                                          : mst_hang_deadline_ns(&one->hang));
     }
-    if (next_ns == UINT64_MAX) {
+    if (next_ns == NEVER) {
         return now_ns + LOOK_MS_IDLE * NS_PER_MS;
     }
-    if (next_ns - now_ns > LOOK_MS_MAX * NS_PER_MS && next_ns > now_ns) {
-        return now_ns + LOOK_MS_MAX * NS_PER_MS;
-    }
-    return next_ns > least_ns ? next_ns : least_ns;
+    next_ns = mst_sooner(next_ns, now_ns + LOOK_MS_MAX * NS_PER_MS);
+    return mst_later(next_ns, now_ns + LOOK_MS_MIN * NS_PER_MS);
 }
 
 /* One of those that something is to be done about; events may have removed any. */

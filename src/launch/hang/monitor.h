@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include "base/slice.h"
 #include "process/page.h"
 #include "restart/hang.h"
 
@@ -38,6 +39,14 @@ struct mst_watched {
     uint64_t signal_ns;                       /* when it gets the next one */
     uint64_t again_ns;                        /* and then how often */
 };
+
+/* The process that opened the client, or before that the one that was started. */
+static inline pid_t mst_watched_pid(const struct mst_watched *one)
+{
+    uint64_t pid = atomic_load(&one->page->pid);
+
+    return pid != 0 ? (pid_t)pid : one->pid;
+}
 
 /* Texts are one line, borrowed for the call. `add` and `remove` may be called from all of them. */
 struct mst_monitor_events {
@@ -82,8 +91,11 @@ void mst_monitor_remove(struct mst_monitor *monitor, struct mst_watched *one);
 /* Forgets all of them. */
 void mst_monitor_stop(struct mst_monitor *monitor);
 
-/* Text of a rank's page, for people: whatever it has written there. */
-void mst_monitor_name(const char *from, char *name, size_t room);
+/* An array of a page: the rank may write it at this moment. */
+#define MST_PAGE_TEXT(array) mst_slice_of(array, strnlen(array, sizeof(array)))
+
+/* What a rank or another agent wrote, for people: as far as there is room, and printable. */
+void mst_monitor_name(struct mst_slice from, char *name, size_t room);
 
 /* What it was ended for: "made no progress for 90.0 s". */
 void mst_monitor_why(const struct mst_hang_finding *hard, char *text, size_t room);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "launch/hang/suspect.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "launch/hang/diagnose.h"
 #include "launch/hang/waits.h"
 #include "proto/run_keys.h"
@@ -59,29 +60,27 @@ static bool waits(const struct mst_watched *one)
     for (struct mst_watched *one = (monitor)->first; one != NULL; one = one->next)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-static uint32_t marked(const struct mst_monitor *monitor)
+/* How many have this mark, and one of them. */
+static uint32_t marked(const struct mst_monitor *monitor, unsigned mark, struct mst_watched **any)
 {
     uint32_t count = 0;
 
     EACH(one, monitor)
     {
-        count += one->mark;
+        if (one->mark == mark) {
+            *any = one;
+            count++;
+        }
     }
     return count;
 }
 
+/* NULL: there are several, or none. */
 static struct mst_watched *only(const struct mst_monitor *monitor)
 {
-    struct mst_watched *found = NULL;
+    struct mst_watched *any = NULL;
 
-    EACH(one, monitor)
-    {
-        if (one->mark && found != NULL) {
-            return NULL;
-        }
-        found = one->mark ? one : found;
-    }
-    return found;
+    return marked(monitor, 1, &any) == 1 ? any : NULL;
 }
 
 /* Of the marked ones those stay that stand lowest. */
@@ -102,16 +101,9 @@ static void keep_lowest(const struct mst_monitor *monitor, uint64_t generation)
     }
 }
 
-static pid_t pid_of(const struct mst_watched *one)
-{
-    uint64_t pid = atomic_load(&one->page->pid);
-
-    return pid != 0 ? (pid_t)pid : one->pid;
-}
-
 static bool is_stopped(const struct mst_watched *one)
 {
-    return mst_diagnose_stopped(pid_of(one), atomic_load(&one->page->thread));
+    return mst_diagnose_stopped(mst_watched_pid(one), atomic_load(&one->page->thread));
 }
 
 /* A declared section has a limit of its own, and it is not over that. */
@@ -123,9 +115,10 @@ static bool is_in_no_section(const struct mst_watched *one)
 /* Of the marked ones those stay of which it holds, if it does of any. */
 static void prefer(const struct mst_monitor *monitor, bool (*holds)(const struct mst_watched *one))
 {
+    struct mst_watched *one_of_them;
     bool any = false;
 
-    if (marked(monitor) < 2) {
+    if (marked(monitor, 1, &one_of_them) < 2) {
         return;
     }
     EACH(one, monitor)
@@ -139,27 +132,6 @@ static void prefer(const struct mst_monitor *monitor, bool (*holds)(const struct
 }
 
 /* ---- words ---- */
-
-struct text {
-    char *at;
-    size_t room;
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
-{
-    va_list args;
-    int size;
-
-    va_start(args, format);
-    size = vsnprintf(text->at, text->room, format, args);
-    va_end(args);
-    if (size > 0) {
-        size_t used = (size_t)size < text->room ? (size_t)size : text->room - 1;
-
-        text->at += used;
-        text->room -= used;
-    }
-}
 
 static uint32_t rank_of(const struct mst_watched *one)
 {
@@ -183,13 +155,14 @@ static uint32_t next_rank(const struct mst_monitor *monitor, unsigned mark, uint
 }
 
 /* "rank 3", "ranks 0-2, 4". */
-static void add_ranks(struct text *text, const struct mst_monitor *monitor, unsigned mark)
+static void add_ranks(struct mst_text *text, const struct mst_monitor *monitor, unsigned mark)
 {
     uint32_t first = next_rank(monitor, mark, 0);
     unsigned ranges = 0;
 
-    add(text, first != UINT32_MAX && next_rank(monitor, mark, first + 1) == UINT32_MAX ? "rank "
-                                                                                       : "ranks ");
+    mst_text_format(text, first != UINT32_MAX && next_rank(monitor, mark, first + 1) == UINT32_MAX
+                              ? "rank "
+                              : "ranks ");
     while (first != UINT32_MAX) {
         uint32_t last = first, next;
 
@@ -197,12 +170,12 @@ static void add_ranks(struct text *text, const struct mst_monitor *monitor, unsi
             last = next;
         }
         if (ranges++ == RANGES_MAX) {
-            add(text, ", ...");
+            mst_text_add(text, ", ...");
             return;
         }
-        add(text, "%s%" PRIu32, ranges > 1 ? ", " : "", first);
+        mst_text_format(text, "%s%" PRIu32, ranges > 1 ? ", " : "", first);
         if (last != first) {
-            add(text, "%s%" PRIu32, last == first + 1 ? ", " : "-", last);
+            mst_text_format(text, "%s%" PRIu32, last == first + 1 ? ", " : "-", last);
         }
         first = next;
     }
@@ -210,21 +183,30 @@ static void add_ranks(struct text *text, const struct mst_monitor *monitor, unsi
 
 void mst_suspect_place(const struct mst_watched *one, uint64_t now_ns, char *text, size_t room)
 {
-    mst_diagnose_thread(pid_of(one), atomic_load(&one->page->thread), one->cpu_ns,
+    mst_diagnose_thread(mst_watched_pid(one), atomic_load(&one->page->thread), one->cpu_ns,
                         one->cpu_at_ns != 0 ? now_ns - one->cpu_at_ns : 0, text, room);
 }
 
-static void add_place(struct text *text, const struct mst_watched *one, uint64_t now_ns)
+static void add_still(struct mst_text *text, uint64_t ms)
+{
+    mst_text_format(text, "made no progress for " MST_SECONDS ": ", MST_SECONDS_ARGS(ms));
+}
+
+static void add_place(struct mst_text *text, const struct mst_watched *one, uint64_t now_ns)
 {
     char place[112];
 
     mst_suspect_place(one, now_ns, place, sizeof place);
-    add(text, "; %s", place);
+    mst_text_format(text, "; %s", place);
 }
 
-static void section_name(const struct mst_watched *one, char name[32])
+/* "7 pings", "1 call of muster". */
+static void add_calls(struct mst_text *text, const struct height *height, bool by_pings)
 {
-    mst_monitor_name(one->page->section_name, name, 32);
+    uint64_t count = by_pings ? height->pings : height->checks;
+
+    mst_text_format(text, "%" PRIu64 " %s%s%s", count, by_pings ? "ping" : "call",
+                    count == 1 ? "" : "s", by_pings ? "" : " of muster");
 }
 
 static bool has_returned(const struct mst_watched *one)
@@ -239,7 +221,7 @@ static void waits_for(const struct mst_watched *one, char name[64])
         return;
     }
     memcpy(name, "in ", 3);
-    mst_monitor_name(one->page->waits_for, name + 3, 61);
+    mst_monitor_name(MST_PAGE_TEXT(one->page->waits_for), name + 3, 61);
     if (name[3] == '\0') {
         (void)snprintf(name, 64, "%s", "in muster");
     }
@@ -300,23 +282,24 @@ static bool any_pings(const struct mst_monitor *monitor, uint64_t generation)
     return any;
 }
 
-static void add_others(struct text *text, const struct others *others)
+static void add_others(struct mst_text *text, const struct others *others)
 {
     if (others->count != 0 && others->least == others->most) {
-        add(text, ", other%s %" PRIu64, others->count == 1 ? "" : "s", others->least);
+        mst_text_format(text, ", other%s %" PRIu64, others->count == 1 ? "" : "s", others->least);
     } else if (others->count != 0) {
-        add(text, ", others %" PRIu64 " to %" PRIu64, others->least, others->most);
+        mst_text_format(text, ", others %" PRIu64 " to %" PRIu64, others->least, others->most);
     }
     if (others->waiting != 0) {
-        add(text, ", waiting %s", others->waits_for[0] != '\0' ? others->waits_for : "in muster");
+        mst_text_format(text, ", waiting %s",
+                        others->waits_for[0] != '\0' ? others->waits_for : "in muster");
         if (others->waiting != others->count) {
-            add(text, ": %" PRIu32, others->waiting);
+            mst_text_format(text, ": %" PRIu32, others->waiting);
         }
     }
 }
 
 /* "5 pings in this attempt, others 7, waiting in barrier 'step'". */
-static void add_count(struct text *text, const struct mst_monitor *monitor,
+static void add_count(struct mst_text *text, const struct mst_monitor *monitor,
                       const struct mst_watched *one)
 {
     bool by_pings = any_pings(monitor, one->generation);
@@ -333,18 +316,16 @@ static void add_count(struct text *text, const struct mst_monitor *monitor,
         others = by_pings ? others : by_checks;
     }
     if (!height.called) {
-        add(text, "not one call of muster");
-    } else if (by_pings) {
-        add(text, "%" PRIu64 " ping%s", height.pings, height.pings == 1 ? "" : "s");
+        mst_text_add(text, "not one call of muster");
     } else {
-        add(text, "%" PRIu64 " call%s of muster", height.checks, height.checks == 1 ? "" : "s");
+        add_calls(text, &height, by_pings);
     }
-    add(text, " in this attempt");
+    mst_text_add(text, " in this attempt");
     add_others(text, &others);
 }
 
 /* A slow one may move while the others wait for it. */
-static void add_progress(struct text *text, const struct mst_monitor *monitor,
+static void add_progress(struct mst_text *text, const struct mst_monitor *monitor,
                          const struct mst_watched *suspect, const struct mst_watched *stalled,
                          uint64_t now_ns)
 {
@@ -355,18 +336,18 @@ static void add_progress(struct text *text, const struct mst_monitor *monitor,
     if (suspect == stalled || moves) {
         still_ms = stalled->found.since_ms;
     }
-    add(text, "%smade no progress for %.1f s: ", moves ? "held up the others, which " : "",
-        (double)still_ms / 1000);
+    mst_text_add(text, moves ? "held up the others, which " : "");
+    add_still(text, still_ms);
     if (suspect->hang.last.section % 2 != 0) {
-        section_name(suspect, name);
-        add(text, "in the section %s, ", name);
+        mst_monitor_name(MST_PAGE_TEXT(suspect->page->section_name), name, sizeof name);
+        mst_text_format(text, "in the section %s, ", name);
     }
     add_count(text, monitor, suspect);
     add_place(text, suspect, now_ns);
 }
 
 /* Where all the marked ones stand. */
-static void add_stand(struct text *text, const struct mst_monitor *monitor, uint64_t generation)
+static void add_stand(struct mst_text *text, const struct mst_monitor *monitor, uint64_t generation)
 {
     const struct mst_watched *any = NULL;
     struct height height = {0};
@@ -385,39 +366,40 @@ static void add_stand(struct text *text, const struct mst_monitor *monitor, uint
     (void)height_of(any, generation, &height);
     if (same && height.pings != 0 && atomic_load(&any->page->ranks) != 0 &&
         atomic_load(&any->page->step) != MST_PAGE_NO_STEP) {
-        add(text, "at step %" PRId64, atomic_load(&any->page->step));
-    } else if (height.pings != 0) {
-        add(text, "at %" PRIu64 " ping%s", height.pings, height.pings == 1 ? "" : "s");
+        mst_text_format(text, "at step %" PRId64, atomic_load(&any->page->step));
     } else if (height.called) {
-        add(text, "at %" PRIu64 " call%s of muster", height.checks, height.checks == 1 ? "" : "s");
+        mst_text_add(text, "at ");
+        add_calls(text, &height, height.pings != 0);
     } else {
-        add(text, "before their first call of muster");
+        mst_text_add(text, "before their first call of muster");
     }
 }
 
 /* The marked ones are equal. */
-static void add_equals(struct text *text, const struct mst_monitor *monitor,
+static void add_equals(struct mst_text *text, const struct mst_monitor *monitor,
                        const struct mst_watched *stalled)
 {
     struct others others = others_of(monitor, stalled->generation, NULL, true);
+    struct mst_watched *any;
 
-    add(text, "made no progress for %.1f s: ", (double)stalled->found.since_ms / 1000);
-    if (others.count == marked(monitor)) {
-        add(text, "all");
+    add_still(text, stalled->found.since_ms);
+    if (others.count == marked(monitor, 1, &any)) {
+        mst_text_add(text, "all");
     } else {
         add_ranks(text, monitor, 1);
     }
-    add(text, " stand ");
+    mst_text_add(text, " stand ");
     add_stand(text, monitor, stalled->generation);
-    add(text, ": any of them");
+    mst_text_add(text, ": any of them");
 }
 
 struct mst_watched *mst_suspect_of(const struct mst_monitor *monitor, struct mst_watched *stalled,
                                    uint64_t now_ns, char *text_out, size_t room)
 {
-    struct text text = {text_out, room};
-    struct mst_watched *suspect;
+    struct mst_text text = mst_text_in(text_out, room);
+    struct mst_watched *suspect = NULL;
     struct height height;
+    uint32_t count;
 
     EACH(one, monitor)
     {
@@ -426,11 +408,12 @@ struct mst_watched *mst_suspect_of(const struct mst_monitor *monitor, struct mst
     keep_lowest(monitor, stalled->generation);
     prefer(monitor, is_stopped);
     prefer(monitor, is_in_no_section);
-    if (marked(monitor) > 1) {
+    count = marked(monitor, 1, &suspect);
+    if (count > 1) {
         add_equals(&text, monitor, stalled);
         return NULL;
     }
-    suspect = marked(monitor) == 1 ? only(monitor) : stalled;
+    suspect = count == 1 ? suspect : stalled;
     add_progress(&text, monitor, suspect, stalled, now_ns);
     return suspect;
 }
@@ -531,20 +514,6 @@ static unsigned group(const struct mst_monitor *monitor, uint64_t generation)
     return groups;
 }
 
-static uint32_t size_of(const struct mst_monitor *monitor, unsigned mark, struct mst_watched **any)
-{
-    uint32_t size = 0;
-
-    EACH(one, monitor)
-    {
-        if (one->mark == mark) {
-            *any = one;
-            size++;
-        }
-    }
-    return size;
-}
-
 /* Of at least three the one that waits for something else than all others. */
 static struct mst_watched *odd_one(const struct mst_monitor *monitor, unsigned groups)
 {
@@ -554,8 +523,8 @@ static struct mst_watched *odd_one(const struct mst_monitor *monitor, unsigned g
     if (groups != 2) {
         return NULL;
     }
-    size_a = size_of(monitor, 1, &a);
-    size_b = size_of(monitor, 2, &b);
+    size_a = marked(monitor, 1, &a);
+    size_b = marked(monitor, 2, &b);
     if (size_a + size_b < 3 || (size_a != 1 && size_b != 1)) {
         return NULL;
     }
@@ -563,11 +532,11 @@ static struct mst_watched *odd_one(const struct mst_monitor *monitor, unsigned g
 }
 
 /* "ranks 0, 2 wait in barrier 'step' (missing: rank 1)". */
-static void add_group(struct text *text, const struct mst_monitor *monitor, unsigned mark,
+static void add_group(struct mst_text *text, const struct mst_monitor *monitor, unsigned mark,
                       unsigned groups)
 {
     struct mst_watched *any = NULL;
-    bool one = size_of(monitor, mark, &any) == 1;
+    bool one = marked(monitor, mark, &any) == 1;
     char name[64];
 
     if (any == NULL) {
@@ -575,47 +544,47 @@ static void add_group(struct text *text, const struct mst_monitor *monitor, unsi
     }
     waits_for(any, name);
     add_ranks(text, monitor, mark);
-    add(text, " wait%s %s", one ? "s" : "", name);
+    mst_text_format(text, " wait%s %s", one ? "s" : "", name);
     if (groups == 2 && !has_returned(any)) {
-        add(text, " (missing: ");
+        mst_text_add(text, " (missing: ");
         add_ranks(text, monitor, 3 - mark);
-        add(text, ")");
+        mst_text_add(text, ")");
     }
 }
 
-static void add_groups(struct text *text, const struct mst_monitor *monitor, unsigned groups)
+static void add_groups(struct mst_text *text, const struct mst_monitor *monitor, unsigned groups)
 {
     for (unsigned mark = 1; mark <= groups; mark++) {
         if (mark > GROUPS_MAX) {
-            add(text, ", ...");
+            mst_text_add(text, ", ...");
             return;
         }
-        add(text, mark > 1 ? ", " : "");
+        mst_text_add(text, mark > 1 ? ", " : "");
         add_group(text, monitor, mark, groups);
     }
 }
 
 /* A line of those with this mark. */
-static void add_line(struct text *text, const struct mst_monitor *monitor, unsigned mark,
+static void add_line(struct mst_text *text, const struct mst_monitor *monitor, unsigned mark,
                      const char *what)
 {
     struct mst_watched *any = NULL;
 
-    add(text, "%" PRIu32 "\t", size_of(monitor, mark, &any));
+    mst_text_format(text, "%" PRIu32 "\t", marked(monitor, mark, &any));
     add_ranks(text, monitor, mark);
-    add(text, "\t%s\n", what);
+    mst_text_format(text, "\t%s\n", what);
 }
 
 /* The reader adds up the ranks, so none may be cut off: what there is no room for is one line. */
-static void add_lines(struct text *text, const struct mst_monitor *monitor, unsigned groups)
+static void add_lines(struct mst_text *text, const struct mst_monitor *monitor, unsigned groups)
 {
     for (unsigned mark = 1; mark <= groups; mark++) {
         struct mst_watched *any = NULL;
         char name[64];
 
-        (void)size_of(monitor, mark, &any);
+        (void)marked(monitor, mark, &any);
         waits_for(any, name);
-        if (mark < groups && text->room <= (size_t)2 * LINE_BYTES_MAX) {
+        if (mark < groups && text->room - text->size <= (size_t)2 * LINE_BYTES_MAX) {
             EACH(one, monitor)
             {
                 one->mark = one->mark > mark ? mark : one->mark;
@@ -630,14 +599,14 @@ static void add_lines(struct text *text, const struct mst_monitor *monitor, unsi
 void mst_suspect_tell_waits(const struct mst_monitor *monitor, uint64_t generation, bool *first_out,
                             char *text_out, size_t room)
 {
-    struct text text = {text_out, room};
+    struct mst_text text = mst_text_in(text_out, room);
 
     *first_out = false;
     EACH(one, monitor)
     {
         *first_out = *first_out || (is_of(one, generation) && rank_of(one) == 0);
         if (is_of(one, generation) && !waits(one)) {
-            add(&text, MST_WAITS_SILENT "\trank %" PRIu32 "\n", rank_of(one));
+            mst_text_format(&text, MST_WAITS_SILENT "\trank %" PRIu32 "\n", rank_of(one));
         }
     }
     add_lines(&text, monitor, group(monitor, generation));
@@ -670,22 +639,22 @@ struct mst_watched *mst_suspect_of_waiting(const struct mst_monitor *monitor, ui
     struct mst_watched *odd = odd_one(monitor, groups), *any = NULL;
     bool stopped = lowest != NULL && is_stopped(lowest);
     struct mst_watched *suspect = odd != NULL && !stopped ? odd : lowest;
-    struct text text = {text_out, room};
+    struct mst_text text = mst_text_in(text_out, room);
     uint64_t since_ns;
 
-    (void)size_of(monitor, 1, &any);
+    (void)marked(monitor, 1, &any);
     any = suspect != NULL ? suspect : any;
     if (any == NULL) {
         return NULL; /* of nobody: not asked for */
     }
     (void)mst_hang_waits(&any->hang, &since_ns);
-    add(&text, "made no progress for %.1f s: ", (double)since_ns / 1e9);
+    add_still(&text, since_ns / NS_PER_MS);
     if (suspect == NULL) {
-        add(&text, "any of them, as all wait: ");
+        mst_text_add(&text, "any of them, as all wait: ");
     }
     add_groups(&text, monitor, groups);
     if (suspect == lowest && suspect != NULL) {
-        add(&text, "; ");
+        mst_text_add(&text, "; ");
         add_count(&text, monitor, suspect);
     }
     if (suspect != NULL) {
@@ -697,11 +666,11 @@ struct mst_watched *mst_suspect_of_waiting(const struct mst_monitor *monitor, ui
 void mst_suspect_tell_silent(const struct mst_monitor *monitor, const struct mst_watched *silent,
                              uint64_t now_ns, char *text_out, size_t room)
 {
-    struct text text = {text_out, room};
+    struct mst_text text = mst_text_in(text_out, room);
     uint64_t since_ns;
 
     (void)mst_hang_silent(&silent->hang, &since_ns);
-    add(&text, "made no progress for %.1f s: ", (double)since_ns / 1e9);
+    add_still(&text, since_ns / NS_PER_MS);
     add_count(&text, monitor, silent);
     add_place(&text, silent, now_ns);
 }

@@ -21,23 +21,6 @@ static uint64_t half_ns(const struct mst_waits *waits)
 
 /* ---- reading ---- */
 
-/* As far as there is room; printable, whoever wrote it. */
-static void copy(struct mst_slice from, char *out, size_t room)
-{
-    size_t size = from.size < room - 1 ? from.size : room - 1;
-    const char *bytes = from.data;
-
-    for (size_t i = 0; i < size; i++) {
-        bool blank = (unsigned char)bytes[i] < ' ' || bytes[i] == 127;
-
-        out[i] = bytes[i];
-        if (blank) {
-            out[i] = '?';
-        }
-    }
-    out[size] = '\0';
-}
-
 static struct mst_waits_group *group_of(struct mst_waits *waits, const char *what)
 {
     for (unsigned i = 0; i < waits->group_count; i++) {
@@ -73,13 +56,13 @@ static void take_value(struct mst_waits *waits, struct mst_slice value)
     while (mst_run_waits_take(&value, waits->ranks, &line)) {
         struct mst_waits_group told = {.count = line.count};
 
-        copy(line.ranks, told.ranks, sizeof told.ranks);
+        mst_monitor_name(line.ranks, told.ranks, sizeof told.ranks);
         if (line.silent) {
             waits->silent_count++;
             memcpy(waits->silent, told.ranks, sizeof waits->silent);
             continue;
         }
-        copy(line.what, told.what, sizeof told.what);
+        mst_monitor_name(line.what, told.what, sizeof told.what);
         take_group(waits, &told);
     }
 }
@@ -195,15 +178,14 @@ static void tell(const struct mst_waits *waits, char *text, size_t room)
     }
     for (unsigned i = 0; i < waits->group_count; i++) {
         const struct mst_waits_group *group = &waits->groups[i];
-        const char *before = i > 0 ? ", " : "";
 
+        mst_text_add(&line, i > 0 ? ", " : "");
         if (group->several) {
-            mst_text_format(&line, "%s%u ranks wait%s %s", before, group->count,
-                            group->count == 1 ? "s" : "", group->what);
+            mst_text_format(&line, "%u ranks", group->count);
         } else {
-            mst_text_format(&line, "%s%s wait%s %s", before, group->ranks,
-                            group->count == 1 ? "s" : "", group->what);
+            mst_text_add(&line, group->ranks);
         }
+        mst_text_format(&line, " wait%s %s", group->count == 1 ? "s" : "", group->what);
     }
     if (waits->more) {
         mst_text_add(&line, ", ...");
