@@ -78,7 +78,6 @@ void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item)
     struct mst_fault fault;
 
     take(&fault, item);
-    mst_shared_lock(faults->shared);
     /* Deaths and hangs are said by who started the process; and what is told again is known. */
     if (mst_faults_told(&fault) && fault.kind != MST_CAUSE_SOFT_TIMEOUT &&
         item->revision > faults->revision) {
@@ -89,7 +88,6 @@ void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item)
             faults->missed++;
         }
     }
-    mst_shared_unlock(faults->shared);
 }
 
 /* Where restarting was given up meanwhile, the line after this one says what follows. */
@@ -195,12 +193,10 @@ static void on_answer(void *ctx, const struct mst_reply *reply)
             first = item;
         }
     }
-    mst_shared_lock(faults->shared);
     if (first != NULL) {
         take(&faults->first, first);
     }
-    faults->answered = true;
-    mst_shared_unlock(faults->shared);
+    atomic_store(&faults->answered, true);
     mst_shared_wake(faults->shared);
 }
 
@@ -218,12 +214,7 @@ void mst_faults_ask(struct mst_faults *faults, struct mst_run_session *session)
     mst_lib_unlock(session->client);
 }
 
-bool mst_faults_answered(struct mst_faults *faults)
+bool mst_faults_answered(const struct mst_faults *faults)
 {
-    bool answered;
-
-    mst_shared_lock(faults->shared);
-    answered = faults->answered || !faults->asked;
-    mst_shared_unlock(faults->shared);
-    return answered;
+    return atomic_load(&faults->answered) || !faults->asked;
 }

@@ -6,6 +6,7 @@
  * all; and when it ends, the first thing that went wrong, as the service heard it from all nodes.
  */
 
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "client/shell/internal.h"
@@ -36,14 +37,16 @@ struct mst_faults {
     struct mst_fault heard[MST_FAULTS_ROOM]; /* to be said */
     uint32_t heard_count, missed;
     uint64_t revision; /* of the last one heard */
-    bool answered;
+
+    /* Written by the client's threads until it is answered. */
     struct mst_fault first; /* kind NONE: there is none */
+    atomic_bool answered;
 };
 
 /* The timer of the loop. */
 void mst_faults_open(struct mst_faults *faults, uv_loop_t *loop, struct mst_shared *shared);
 
-/* With the client's lock held. */
+/* With the run's lock held. */
 void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item);
 
 /* On the loop: says what was heard. */
@@ -54,7 +57,7 @@ void mst_faults_say_more(struct mst_faults *faults);
 
 /* The run ends: what went wrong first? Does not wait; an answer that does not come is none. */
 void mst_faults_ask(struct mst_faults *faults, struct mst_run_session *session);
-bool mst_faults_answered(struct mst_faults *faults);
+bool mst_faults_answered(const struct mst_faults *faults);
 
 /* What it did, "failed: code 7: no such file". */
 void mst_faults_what(const struct mst_fault *fault, char *text, size_t room);

@@ -11,16 +11,11 @@
 #include "launch/say.h"
 #include "net/rendezvous.h"
 
-static bool several(const struct mst_run_job *job)
-{
-    return job->options->nodes_max > 1;
-}
-
-void mst_group_heard(struct mst_group *group, uint32_t life, const char *why)
+void mst_group_heard(struct mst_group *group, uint32_t life, struct mst_slice why)
 {
     if (life > group->told) {
         group->told = life;
-        (void)snprintf(group->why, sizeof group->why, "%s", why);
+        (void)snprintf(group->why, sizeof group->why, "%.*s", MST_SLICE_ARGS(why));
     }
 }
 
@@ -29,7 +24,7 @@ static void begin_alone(struct mst_run_job *job, const char *why)
 {
     mst_shared_lock(&job->shared);
     job->nodes.restarts_told = job->places.restarts + 1;
-    mst_group_heard(&job->group, job->group.life + 1, why);
+    mst_group_heard(&job->group, job->group.life + 1, mst_slice_text(why));
     mst_shared_unlock(&job->shared);
     if (job->places.restarts < job->options->max_restarts) {
         job->places.restarts++;
@@ -45,7 +40,7 @@ void mst_group_ask(struct mst_run_job *job, const struct mst_process *process)
         return;
     }
     group->asks = true;
-    if (!several(job)) {
+    if (!mst_run_several(job->options)) {
         begin_alone(job, why);
         return;
     }

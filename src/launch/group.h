@@ -35,7 +35,7 @@ struct mst_run_job;
 void mst_group_ask(struct mst_run_job *job, const struct mst_process *process);
 
 /* With the run's lock held: the key of a life is there. Only what is newer counts. */
-void mst_group_heard(struct mst_group *group, uint32_t life, const char *why);
+void mst_group_heard(struct mst_group *group, uint32_t life, struct mst_slice why);
 
 /* On the loop, whenever something was told or a process is gone. */
 void mst_group_look(struct mst_run_job *job);

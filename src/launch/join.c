@@ -238,7 +238,7 @@ static muster_status take_word(struct mst_run_job *job, const char *name, const 
     }
     if (word.key == MST_RUN_KEY_LIFE) {
         mst_shared_lock(&job->shared);
-        mst_group_heard(&job->group, word.number, value);
+        mst_group_heard(&job->group, word.number, word.text);
         mst_shared_unlock(&job->shared);
     } else if (word.key == MST_RUN_KEY_CAUSE) {
         return mst_fail(err, MUSTER_EINVAL, 0, "job '%s' has ended: %.*s", job->name,
@@ -323,24 +323,14 @@ static muster_status take_all(struct mst_run_job *job, muster_client *client, in
     return status == MUSTER_OK ? check_all(job, err) : status;
 }
 
-struct mst_session_target mst_nodes_target(const struct mst_run_job *job, int64_t timeout_ms)
-{
-    return (struct mst_session_target){.addr = job->nodes.addr,
-                                       .job = job->name,
-                                       .secret = job->nodes.secret,
-                                       .insecure = job->options->insecure,
-                                       .timeout_ms = timeout_ms};
-}
-
 muster_status mst_nodes_ask(struct mst_run_job *job, int64_t timeout_ms, struct muster_error *err)
 {
-    const struct mst_session_target target = mst_nodes_target(job, timeout_ms);
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     muster_client *client;
     muster_status status;
 
     options.role = MUSTER_ROLE_OBSERVER;
-    status = mst_session_client(&client, &target, &options, err);
+    status = mst_session_client(&client, job, timeout_ms, &options, err);
     if (status == MUSTER_OK) {
         status = take_all(job, client, timeout_ms, err);
         muster_client_close(client);
@@ -428,9 +418,8 @@ static muster_status open_session(struct mst_run_job *job, int64_t index, int64_
                                   struct muster_error *err)
 {
     uint32_t number = 0;
-    const struct mst_session_target target = mst_nodes_target(job, timeout_ms);
     muster_status status =
-        mst_session_open(&job->nodes.work_session, &target, index, job->options, &number, err);
+        mst_session_open(&job->nodes.work_session, job, index, timeout_ms, &number, err);
 
     if (status != MUSTER_OK) {
         return status;

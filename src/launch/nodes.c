@@ -19,11 +19,6 @@
     10000u /* what a node tells or waits to be told when the run ends, at the most */
 #define EXIT_ALONE 1
 
-static bool several(const struct mst_run_job *job)
-{
-    return job->options->nodes_max > 1;
-}
-
 /* ---- what the service tells, with the client's lock held ---- */
 
 static bool is_here(const struct mst_who *who)
@@ -56,17 +51,13 @@ static void on_rank(struct mst_nodes *nodes, const struct mst_who *who)
     nodes->ranks_here[who->index] = here;
 }
 
-static void on_member(void *ctx, const struct mst_who *who)
+static void on_member(struct mst_run_job *job, const struct mst_who *who)
 {
-    struct mst_run_job *job = ctx;
-
-    mst_shared_lock(&job->shared);
     if (who->role == MST_ROLE_AGENT) {
         on_agent(job, who);
     } else if (who->role == MST_ROLE_RANK && who->index < mst_run_indices(job->options)) {
         on_rank(&job->nodes, who);
     }
-    mst_shared_unlock(&job->shared);
     if (who->role == MST_ROLE_RANK || who->role == MST_ROLE_WORKER) {
         mst_place_member(job, who);
     }
@@ -75,19 +66,10 @@ static void on_member(void *ctx, const struct mst_who *who)
 static void take_cause(struct mst_nodes *nodes, const struct mst_run_word *word)
 {
     nodes->cause_code = word->code;
-    (void)snprintf(nodes->cause_text, sizeof nodes->cause_text, "%.*s", (int)word->text.size,
-                   (const char *)word->text.data);
-    (void)snprintf(nodes->cause_report, sizeof nodes->cause_report, "%.*s", (int)word->report.size,
-                   (const char *)word->report.data);
+    (void)snprintf(nodes->cause_text, sizeof nodes->cause_text, "%.*s", MST_SLICE_ARGS(word->text));
+    (void)snprintf(nodes->cause_report, sizeof nodes->cause_report, "%.*s",
+                   MST_SLICE_ARGS(word->report));
     nodes->cause_told = true;
-}
-
-static void take_life(struct mst_run_job *job, const struct mst_run_word *word)
-{
-    char why[sizeof job->group.why];
-
-    (void)snprintf(why, sizeof why, "%.*s", (int)word->text.size, (const char *)word->text.data);
-    mst_group_heard(&job->group, word->number, why);
 }
 
 static void take_key(struct mst_run_job *job, const struct mst_run_word *word)
@@ -105,7 +87,7 @@ static void take_key(struct mst_run_job *job, const struct mst_run_word *word)
         }
         return;
     case MST_RUN_KEY_LIFE:
-        take_life(job, word);
+        mst_group_heard(&job->group, word->number, word->text);
         return;
     case MST_RUN_KEY_RESTARTS:
         nodes->restarts_told = word->number;
@@ -121,84 +103,74 @@ static void take_key(struct mst_run_job *job, const struct mst_run_word *word)
     }
 }
 
-static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
+/* What follows in `name` after its beginning. */
+static bool cut(struct mst_slice name, const char *beginning, struct mst_slice *rest_out)
 {
-    struct mst_run_job *job = ctx;
+    struct mst_slice head = mst_slice_text(beginning);
+
+    if (name.size <= head.size || !mst_slice_starts_with(name, head)) {
+        return false;
+    }
+    *rest_out = mst_slice_of((const char *)name.data + head.size, name.size - head.size);
+    return true;
+}
+
+static void on_key(struct mst_run_job *job, const struct mst_item *item)
+{
+    struct mst_slice name;
     struct mst_run_word word;
+    struct mst_run_peer peer;
 
-    if (value.size < MST_NOTE_MAX && mst_run_key_read(name, value, &word)) {
-        mst_shared_lock(&job->shared);
-        take_key(job, &word);
-        mst_shared_unlock(&job->shared);
+    if (cut(item->name, MST_SESSION_KEYS, &name)) {
+        if (item->value.size < MST_NOTE_MAX && mst_run_key_read(name, item->value, &word)) {
+            take_key(job, &word);
+        }
+    } else if (cut(item->name, MST_SESSION_NODE_KEYS, &name) &&
+               mst_run_peer_read(name, item->value, &peer) &&
+               peer.number < job->options->nodes_max) {
+        job->nodes.peers[peer.number].state = peer.state;
+        job->nodes.peers[peer.number].life = peer.life;
     }
 }
 
-static void on_node_key(void *ctx, struct mst_slice name, struct mst_slice value)
+static void on_item(struct mst_run_job *job, const struct mst_item *item)
 {
-    struct mst_run_job *job = ctx;
-    struct mst_run_peer said;
-
-    if (mst_run_peer_read(name, value, &said) && said.number < job->options->nodes_max) {
-        struct mst_peer *peer = &job->nodes.peers[said.number];
-
-        mst_shared_lock(&job->shared);
-        peer->state = said.state;
-        peer->life = said.life;
-        mst_shared_unlock(&job->shared);
-    }
-}
-
-static void on_key_gone(void *ctx, struct mst_slice name)
-{
-    struct mst_run_job *job = ctx;
-
-    if (mst_slice_equal(name, mst_slice_text("all"))) {
-        mst_shared_lock(&job->shared);
+    if (item->kind == MST_ITEM_MEMBER) {
+        on_member(job, &item->who);
+    } else if (item->kind == MST_ITEM_FAULT) {
+        mst_faults_heard(&job->faults, item);
+    } else if (item->kind == MST_ITEM_RESET) {
+        job->nodes.listed = job->nodes.all_told = false;
+    } else if (item->kind == MST_ITEM_KEY) {
+        on_key(job, item);
+    } else if (item->kind == MST_ITEM_DELETED &&
+               mst_slice_equal(item->name, mst_slice_text(MST_SESSION_KEYS "all"))) {
         job->nodes.all_told = false;
-        mst_shared_unlock(&job->shared);
     }
 }
 
-static void on_fault(void *ctx, const struct mst_item *item)
-{
-    struct mst_run_job *job = ctx;
-
-    mst_faults_heard(&job->faults, item);
-}
-
-static void on_reset(void *ctx)
+static muster_status on_reply(void *ctx, const struct mst_reply *reply)
 {
     struct mst_run_job *job = ctx;
 
     mst_shared_lock(&job->shared);
-    job->nodes.listed = job->nodes.all_told = false;
-    mst_shared_unlock(&job->shared);
-}
-
-static void on_listed(void *ctx)
-{
-    struct mst_run_job *job = ctx;
-
-    mst_shared_lock(&job->shared);
-    job->nodes.listed = true;
-    mst_shared_unlock(&job->shared);
-}
-
-static void on_turn(void *ctx)
-{
-    struct mst_run_job *job = ctx;
-
-    mst_shared_wake(&job->shared);
-}
-
-static void on_fenced(void *ctx)
-{
-    struct mst_run_job *job = ctx;
-
-    mst_shared_lock(&job->shared);
-    job->nodes.given_up = true;
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        on_item(job, &reply->items[i]);
+    }
+    job->nodes.listed = job->nodes.listed || mst_follow_listed(reply);
     mst_shared_unlock(&job->shared);
     mst_shared_wake(&job->shared);
+    return MUSTER_OK;
+}
+
+static void on_over(void *ctx, muster_status status)
+{
+    struct mst_run_job *job = ctx;
+
+    if (status == MUSTER_EFENCED) {
+        atomic_store(&job->nodes.given_up, true);
+        mst_shared_wake(&job->shared);
+    }
 }
 
 /* ---- this node, to the others ---- */
@@ -242,7 +214,7 @@ static void say_all(struct mst_run_job *job)
     struct mst_all all;
     char value[MST_RUN_VALUE_ROOM];
 
-    if (!nodes->first || !several(job) || nodes->joining) {
+    if (!nodes->first || !mst_run_several(job->options) || nodes->joining) {
         return;
     }
     mst_shared_lock(&job->shared);
@@ -266,16 +238,6 @@ void mst_nodes_begin_life(struct mst_run_job *job)
 
 void mst_nodes_begin(struct mst_run_job *job)
 {
-    struct mst_session_events events = {.member = on_member,
-                                        .key = on_key,
-                                        .key_gone = on_key_gone,
-                                        .node_key = on_node_key,
-                                        .fault = on_fault,
-                                        .reset = on_reset,
-                                        .listed = on_listed,
-                                        .turn = on_turn,
-                                        .fenced = on_fenced,
-                                        .ctx = job};
     struct mst_nodes *nodes = &job->nodes;
 
     nodes->state = (struct mst_note){.owned = true};
@@ -288,9 +250,10 @@ void mst_nodes_begin(struct mst_run_job *job)
     name_note(&nodes->end, "end");
     nodes->end.insert = true;
     name_note(&nodes->cause, "cause");
+    atomic_store(&nodes->given_up, false);
     mst_shared_lock(&job->shared);
     nodes->narrow = !nodes->first;
-    nodes->listed = nodes->given_up = nodes->all_told = false;
+    nodes->listed = nodes->all_told = false;
     nodes->ranks_here_count = 0;
     memset(nodes->peers, 0, job->options->nodes_max * sizeof *nodes->peers);
     memset(nodes->ranks_here, 0, mst_run_indices(job->options) * sizeof *nodes->ranks_here);
@@ -304,7 +267,8 @@ void mst_nodes_begin(struct mst_run_job *job)
     nodes->finished = (struct mst_note){0};
     mst_preempted_begin(job);
     mst_nodes_begin_life(job);
-    mst_session_watch(&job->session, &events, nodes->narrow ? nodes->number : MST_NODE_NONE);
+    job->session.follow = (struct mst_lib_follow){.take = on_reply, .over = on_over, .ctx = job};
+    mst_session_watch(&job->session, nodes->narrow ? nodes->number : MST_NODE_NONE);
     mst_nodes_state(job, MST_PEER_RUNS);
     say_all(job); /* before anybody else can join: who does not find it knows why */
 }
@@ -314,7 +278,7 @@ void mst_nodes_state(struct mst_run_job *job, enum mst_peer_state state)
     char value[MST_RUN_VALUE_ROOM];
 
     mst_run_peer_write(value, state, job->group.life);
-    if (several(job) && strcmp(job->nodes.state.value, value) != 0) {
+    if (mst_run_several(job->options) && strcmp(job->nodes.state.value, value) != 0) {
         mst_session_write(&job->session, &job->nodes.state, value);
     }
 }
@@ -334,7 +298,7 @@ void mst_nodes_ask_restart(struct mst_run_job *job, struct mst_place *place)
 {
     bool may = job->places.restarts < job->options->max_restarts;
 
-    if (several(job)) {
+    if (mst_run_several(job->options)) {
         place->asks = true;
         mst_session_ask(&job->session, &job->nodes.restarts);
         if (!may && mst_run_enough(job->options) != 0 &&
@@ -349,7 +313,7 @@ void mst_nodes_ask_restart(struct mst_run_job *job, struct mst_place *place)
 
 void mst_nodes_finished(struct mst_run_job *job)
 {
-    if (several(job) && job->nodes.finished.value[0] == '\0') {
+    if (mst_run_several(job->options) && job->nodes.finished.value[0] == '\0') {
         mst_session_write(&job->session, &job->nodes.finished, "1");
     }
 }
@@ -358,7 +322,7 @@ void mst_nodes_end(struct mst_run_job *job, int number)
 {
     char value[MST_RUN_VALUE_ROOM];
 
-    if (several(job) && !job->nodes.joining &&
+    if (mst_run_several(job->options) && !job->nodes.joining &&
         (job->end.how == MST_ENDS_FAILED || job->end.how == MST_ENDS_SIGNAL)) {
         mst_run_end_write(value, job->nodes.number, number);
         mst_session_write(&job->session, &job->nodes.end, value);
@@ -400,12 +364,12 @@ static bool any_other(struct mst_run_job *job, unsigned states)
 
 bool mst_nodes_others_run(struct mst_run_job *job)
 {
-    return several(job) && all_of(job).runs;
+    return mst_run_several(job->options) && all_of(job).runs;
 }
 
 bool mst_nodes_all_in_life(struct mst_run_job *job, uint32_t life)
 {
-    return !several(job) || all_of(job).life >= life;
+    return !mst_run_several(job->options) || all_of(job).life >= life;
 }
 
 bool mst_nodes_finished_elsewhere(struct mst_run_job *job)
@@ -413,7 +377,7 @@ bool mst_nodes_finished_elsewhere(struct mst_run_job *job)
     bool finished;
 
     mst_shared_lock(&job->shared);
-    finished = job->nodes.lives_finished > job->group.life && several(job);
+    finished = job->nodes.lives_finished > job->group.life && mst_run_several(job->options);
     mst_shared_unlock(&job->shared);
     return finished;
 }
@@ -498,7 +462,7 @@ bool mst_nodes_may_leave(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
 
-    if (!several(job) || nodes->joining || job->session.client == NULL ||
+    if (!mst_run_several(job->options) || nodes->joining || job->session.client == NULL ||
         job->end.how == MST_ENDS_ALONE) {
         return true;
     }
@@ -636,13 +600,11 @@ static void give_up_refused(struct mst_run_job *job)
 void mst_nodes_look(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
-    bool given_up, end;
+    bool end;
     uint32_t restarts;
     int number;
 
     mst_shared_lock(&job->shared);
-    given_up = nodes->given_up;
-    nodes->given_up = false;
     end = nodes->end_told;
     number = nodes->end_signal;
     restarts = nodes->restarts_told;
@@ -656,10 +618,11 @@ void mst_nodes_look(struct mst_run_job *job)
     say_all(job);
     give_up_refused(job);
     hear_restarts(job, restarts);
-    if (given_up && job->supervised.lost == 0) {
+    if (atomic_exchange(&nodes->given_up, false) && job->supervised.lost == 0) {
         on_given_up(job);
     }
-    if (end && several(job) && (job->end.how == MST_GOES_ON || job->end.how == MST_ENDS_WELL)) {
+    if (end && mst_run_several(job->options) &&
+        (job->end.how == MST_GOES_ON || job->end.how == MST_ENDS_WELL)) {
         job->end.how = MST_GOES_ON;
         mst_ending_begin(job, MST_ENDS_ELSEWHERE, number);
     }
@@ -723,7 +686,7 @@ bool mst_nodes_prepare(struct mst_run_job *job)
     (void)uv_timer_init(&job->loop, &nodes->tick);
     nodes->tick.data = job;
     nodes->work.data = job;
-    if (several(job)) {
+    if (mst_run_several(job->options)) {
         (void)uv_timer_start(&nodes->tick, on_tick, TICK_MS, TICK_MS);
     }
     return true;

@@ -29,6 +29,7 @@
  * A node whose ranks are done waits for the others. The run is over when every node that is there
  * is done, or when `end` was told. Then the others leave, and node 0 stops the service last. */
 
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "launch/session.h"
@@ -69,6 +70,7 @@ struct mst_nodes {
     muster_status work_status;
     struct mst_run_session work_session; /* opened by the work; the run's when that is over */
     struct mst_note state, finished, end, cause, all;
+    atomic_bool given_up; /* the service has decided this node's loss */
     struct mst_counter restarts;
 
     /* Written by the client's threads: under the run's lock. */
@@ -79,7 +81,6 @@ struct mst_nodes {
     bool all_told; /* and not taken back */
     struct mst_all all_heard;
     uint32_t lives_finished; /* 1 more than the last one in which a rank has ended well */
-    bool given_up;           /* the service has decided this node's loss */
     uint32_t restarts_told;  /* of all nodes */
     bool end_told, cause_told;
     uint32_t end_number; /* the node that ended the run */
@@ -99,9 +100,6 @@ int mst_nodes_enter(struct mst_run_job *job);
  * environment of any other. 0, or the exit code after one line. */
 int mst_nodes_credentials(struct mst_nodes *nodes, const struct mst_run_options *options,
                           const char *job);
-
-/* join.c: how its service is reached. */
-struct mst_session_target mst_nodes_target(const struct mst_run_job *job, int64_t timeout_ms);
 
 /* join.c: asks the service what the run is. Blocks; from any thread. */
 muster_status mst_nodes_ask(struct mst_run_job *job, int64_t timeout_ms, struct muster_error *err);

@@ -308,20 +308,12 @@ void mst_place_member(struct mst_run_job *job, const struct mst_who *who)
 {
     uint32_t slot =
         who->index - job->nodes.number * job->places.count; /* of the others: too large */
+    struct mst_process *process = slot < job->places.count ? job->places.list[slot].process : NULL;
 
-    if (slot >= job->places.count) {
-        return;
+    if (process != NULL && process->end != MST_PROCESS_GONE &&
+        who->pid == mst_process_pid(process)) {
+        member_of(process, who);
     }
-    mst_shared_lock(&job->shared);
-    if (job->places.list[slot].process != NULL) {
-        struct mst_process *process = job->places.list[slot].process;
-
-        if (process->end != MST_PROCESS_GONE && who->pid == mst_process_pid(process)) {
-            member_of(process, who);
-        }
-    }
-    mst_shared_unlock(&job->shared);
-    mst_shared_wake(&job->shared);
 }
 
 /* ---- on the loop: dead ---- */

@@ -60,6 +60,7 @@ void mst_place_forget(struct mst_run_job *job, uint32_t index); /* old ones that
 void mst_place_sweep(struct mst_run_job *job); /* kills what those that are gone have left */
 void mst_place_go_on(struct mst_place *place, bool may); /* it failed and asked */
 void mst_place_notice(struct mst_place *place);
+/* With the run's lock held. */
 void mst_place_member(struct mst_run_job *job, const struct mst_who *who);
 void mst_place_told(void *job, uint64_t tag);
 

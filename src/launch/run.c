@@ -239,7 +239,6 @@ static void end_loop(struct mst_run_job *job)
 static int start_service(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
-    struct mst_session_target target;
     struct muster_error err;
     int code;
 
@@ -256,9 +255,7 @@ static int start_service(struct mst_run_job *job)
         mst_say("health and metrics on %s%s", *http == 'u' ? "" : "http://", http);
     }
     (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->service.addr);
-    target = mst_nodes_target(job, OPEN_LIMIT_MS);
-    if (mst_session_open(&job->session, &target, 0, job->options, &nodes->number, &err) !=
-        MUSTER_OK) {
+    if (mst_session_open(&job->session, job, 0, OPEN_LIMIT_MS, &nodes->number, &err) != MUSTER_OK) {
         mst_say("%s", err.text);
         mst_service_kill(&job->service);
         return MST_EXIT_LAUNCHER;

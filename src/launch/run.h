@@ -62,6 +62,12 @@ struct mst_run_options {
     char *const *arguments; /* the program and what it is given; NULL at the end */
 };
 
+/* Whether it may run on more than one node. */
+static inline bool mst_run_several(const struct mst_run_options *options)
+{
+    return options->nodes_max > 1;
+}
+
 /* Places there are in the job, on all nodes or elsewhere; and how many must be left that it goes on
  * without one that is not started again, 0: all. */
 uint32_t mst_run_indices(const struct mst_run_options *options);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "launch/session.h"
 
 #include <stdio.h>
@@ -6,72 +7,15 @@
 #include <string.h>
 
 #include "base/panic.h"
+#include "launch/job.h"
 
 #define BOTH_KEYS "muster/run" /* how MST_SESSION_KEYS and MST_SESSION_NODE_KEYS begin */
-
-/* What follows in `name` after its beginning. */
-static bool cut(struct mst_slice name, const char *beginning, struct mst_slice *rest_out)
-{
-    struct mst_slice head = mst_slice_text(beginning);
-
-    if (name.size <= head.size || !mst_slice_starts_with(name, head)) {
-        return false;
-    }
-    *rest_out = mst_slice_of((const char *)name.data + head.size, name.size - head.size);
-    return true;
-}
-
-static void on_item(const struct mst_run_session *session, const struct mst_item *item)
-{
-    const struct mst_session_events *events = &session->events;
-    struct mst_slice rest;
-
-    if (item->kind == MST_ITEM_MEMBER) {
-        events->member(events->ctx, &item->who);
-    } else if (item->kind == MST_ITEM_FAULT) {
-        events->fault(events->ctx, item);
-    } else if (item->kind == MST_ITEM_RESET) {
-        events->reset(events->ctx);
-    } else if (item->kind == MST_ITEM_KEY && cut(item->name, MST_SESSION_KEYS, &rest)) {
-        events->key(events->ctx, rest, item->value);
-    } else if (item->kind == MST_ITEM_KEY && cut(item->name, MST_SESSION_NODE_KEYS, &rest)) {
-        events->node_key(events->ctx, rest, item->value);
-    } else if (item->kind == MST_ITEM_DELETED && cut(item->name, MST_SESSION_KEYS, &rest)) {
-        events->key_gone(events->ctx, rest);
-    }
-}
-
-static muster_status take(void *ctx, const struct mst_reply *reply)
-{
-    struct mst_run_session *session = ctx;
-
-    for (uint32_t i = 0; i < reply->item_count; i++) {
-        on_item(session, &reply->items[i]);
-    }
-    if (mst_follow_listed(reply)) {
-        session->events.listed(session->events.ctx);
-    }
-    session->events.turn(session->events.ctx);
-    return MUSTER_OK;
-}
-
-static void over(void *ctx, muster_status status)
-{
-    const struct mst_run_session *session = ctx;
-
-    if (status == MUSTER_EFENCED) {
-        session->events.fenced(session->events.ctx);
-    }
-}
 
 /* With the client's lock held. */
 static void follow(struct mst_run_session *session, uint32_t node)
 {
     bool all = node == MST_NODE_NONE;
 
-    session->follow.take = take;
-    session->follow.over = over;
-    session->follow.ctx = session;
     mst_lib_follow(&session->follow, session->client,
                    MST_WATCH_MEMBERS | MST_WATCH_KEYS | (all ? MST_WATCH_FAULTS : 0),
                    mst_slice_text(all ? BOTH_KEYS : MST_SESSION_KEYS), node);
@@ -85,35 +29,36 @@ static enum muster_grow grow_of(const char *text)
     return strcmp(text, "fault") == 0 ? MUSTER_GROW_FAULT : MUSTER_GROW_CHECK;
 }
 
-muster_status mst_session_client(muster_client **out, const struct mst_session_target *target,
-                                 struct muster_client_options *options, struct muster_error *err)
+muster_status mst_session_client(muster_client **out, const struct mst_run_job *job,
+                                 int64_t timeout_ms, struct muster_client_options *options,
+                                 struct muster_error *err)
 {
-    options->addr = target->addr;
-    options->job = target->job;
-    options->secret_file = target->secret[0] != '\0' ? target->secret : NULL;
-    options->insecure = target->insecure;
-    return muster_client_open(out, options, target->timeout_ms, err);
+    options->addr = job->nodes.addr;
+    options->job = job->name;
+    options->secret_file = job->nodes.secret[0] != '\0' ? job->nodes.secret : NULL;
+    options->insecure = job->options->insecure;
+    return muster_client_open(out, options, timeout_ms, err);
 }
 
-muster_status mst_session_open(struct mst_run_session *session,
-                               const struct mst_session_target *target, int64_t index,
-                               const struct mst_run_options *options, uint32_t *number_out,
+muster_status mst_session_open(struct mst_run_session *session, struct mst_run_job *job,
+                               int64_t index, int64_t timeout_ms, uint32_t *number_out,
                                struct muster_error *err)
 {
-    struct muster_client_options client_options = MUSTER_CLIENT_OPTIONS_INIT;
+    const struct mst_run_options *run = job->options;
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     struct muster_view view;
     muster_status status;
 
-    *session = (struct mst_run_session){0};
-    client_options.role = MUSTER_ROLE_AGENT;
-    client_options.index = index;
-    client_options.size_of_job = options->size;
-    client_options.min_size = options->min_size;
-    client_options.max_size = options->max_size;
-    client_options.size_multiple = options->size_multiple;
-    client_options.join_wait_ms = options->join_wait_ms;
-    client_options.grow = grow_of(options->grow);
-    status = mst_session_client(&session->client, target, &client_options, err);
+    *session = (struct mst_run_session){.shared = &job->shared};
+    options.role = MUSTER_ROLE_AGENT;
+    options.index = index;
+    options.size_of_job = run->size;
+    options.min_size = run->min_size;
+    options.max_size = run->max_size;
+    options.size_multiple = run->size_multiple;
+    options.join_wait_ms = run->join_wait_ms;
+    options.grow = grow_of(run->grow);
+    status = mst_session_client(&session->client, job, timeout_ms, &options, err);
     if (status == MUSTER_OK) {
         muster_client_view(session->client, &view);
         *number_out = view.index;
@@ -121,19 +66,21 @@ muster_status mst_session_open(struct mst_run_session *session,
     return status;
 }
 
-void mst_session_watch(struct mst_run_session *session, const struct mst_session_events *events,
-                       uint32_t node)
+void mst_session_watch(struct mst_run_session *session, uint32_t node)
 {
     mst_lib_lock(session->client);
-    session->events = *events;
     follow(session, node);
     mst_lib_unlock(session->client);
 }
 
 void mst_session_widen(struct mst_run_session *session)
 {
+    struct mst_item reset = {.kind = MST_ITEM_RESET};
+    const struct mst_reply reply = {
+        .items = &reset, .item_count = 1, .revision = MST_CURSOR_LISTING};
+
     mst_lib_lock(session->client);
-    session->events.reset(session->events.ctx);
+    (void)session->follow.take(session->follow.ctx, &reply);
     follow(session, MST_NODE_NONE);
     mst_lib_unlock(session->client);
 }
@@ -249,7 +196,7 @@ static void on_written(struct mst_delivery *delivery, const struct mst_reply *re
 
     note->status = reply->status;
     note->told = true;
-    note->session->events.turn(note->session->events.ctx);
+    mst_shared_wake(note->session->shared);
 }
 
 /* Of an ended session there is no answer: what becomes of it decides. */
@@ -263,7 +210,7 @@ static void on_counted(struct mst_delivery *delivery, const struct mst_reply *re
     }
     counter->answered = true;
     counter->sum = reply->status == MUSTER_OK ? reply->number : INT64_MAX;
-    note->session->events.turn(note->session->events.ctx);
+    mst_shared_wake(note->session->shared);
 }
 
 /* With the client's lock held. */

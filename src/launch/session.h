@@ -10,30 +10,16 @@
 #include "launch/hang/waits.h"
 #include "launch/process.h"
 #include "launch/run.h"
+#include "launch/shared.h"
 
 /* The keys that the nodes of a run speak to each other with, and those that only node 0 hears. */
 #define MST_SESSION_KEYS "muster/run/"
 #define MST_SESSION_NODE_KEYS "muster/run-node/"
 
-/* What the service says. With the client's lock held: short, and no call back. */
-struct mst_session_events {
-    void (*member)(void *ctx, const struct mst_who *who);
-    /* A key under MST_SESSION_KEYS, its name without that. */
-    void (*key)(void *ctx, struct mst_slice name, struct mst_slice value);
-    void (*key_gone)(void *ctx, struct mst_slice name);
-    void (*fault)(void *ctx, const struct mst_item *item);
-    void (*node_key)(void *ctx, struct mst_slice name, struct mst_slice value);
-    void (*reset)(void *ctx);  /* all there is comes again; what does not is gone */
-    void (*listed)(void *ctx); /* that was all there is */
-    void (*turn)(void *ctx);   /* that was all for now */
-    void (*fenced)(void *ctx); /* this node was given up: the session will say no more */
-    void *ctx;
-};
-
 struct mst_run_session {
     muster_client *client;
-    struct mst_session_events events;
-    struct mst_lib_follow follow;
+    struct mst_shared *shared;    /* its loop is woken by answers */
+    struct mst_lib_follow follow; /* `take`, `over` and `ctx` are the caller's to set */
     struct mst_stall stall;
     struct mst_waits waits;
 };
@@ -61,30 +47,23 @@ struct mst_counter {
     int64_t sum;
 };
 
-/* How the service is reached, and as what. */
-struct mst_session_target {
-    const char *addr, *job;
-    const char *secret; /* a file; empty: none */
-    bool insecure;
-    int64_t timeout_ms;
-};
+struct mst_run_job;
 
-/* A client with a session; as an observer it is no member. `err` is one line. */
-muster_status mst_session_client(muster_client **out, const struct mst_session_target *target,
-                                 struct muster_client_options *options, struct muster_error *err);
+/* A client of the job's service, which is at job->nodes.addr. `err` is one line. */
+muster_status mst_session_client(muster_client **out, const struct mst_run_job *job,
+                                 int64_t timeout_ms, struct muster_client_options *options,
+                                 struct muster_error *err);
 
-/* Opens the session as the job's agent. `index` may be MUSTER_INDEX_ANY; the number it got comes
- * back in `number_out`. `err` is one line. */
-muster_status mst_session_open(struct mst_run_session *session,
-                               const struct mst_session_target *target, int64_t index,
-                               const struct mst_run_options *options, uint32_t *number_out,
+/* Opens the session as the job's agent. `index` may be MUSTER_INDEX_ANY; `number_out` is the number
+ * that it got. `err` is one line. */
+muster_status mst_session_open(struct mst_run_session *session, struct mst_run_job *job,
+                               int64_t index, int64_t timeout_ms, uint32_t *number_out,
                                struct muster_error *err);
 
-/* Begins to tell: of members those of one node, and what all nodes must hear. MST_NODE_NONE: of all
- * members and all nodes. */
-void mst_session_watch(struct mst_run_session *session, const struct mst_session_events *events,
-                       uint32_t node);
-/* From now on everything, and first all there is; `listed` is told when that is over. */
+/* Follows the members of one node, and the keys for all nodes. MST_NODE_NONE: all members, all keys
+ * of the nodes, and the faults. */
+void mst_session_watch(struct mst_run_session *session, uint32_t node);
+/* Follows all from now on. It begins with MST_ITEM_RESET: all that there is comes again. */
 void mst_session_widen(struct mst_run_session *session);
 void mst_session_close(struct mst_run_session *session);
 
@@ -111,7 +90,7 @@ bool mst_session_heard_all(struct mst_run_session *session, const struct mst_pro
  * way; the value may change at any time through this). Does not wait. */
 void mst_session_write(struct mst_run_session *session, struct mst_note *note, const char *value);
 
-/* Adds 1 to the counter. Does not wait: that there is an answer is told as a turn. */
+/* Adds 1 to the counter. Does not wait: an answer wakes the loop. */
 void mst_session_ask(struct mst_run_session *session, struct mst_counter *counter);
 
 /* Takes the next answer, if there is one. */

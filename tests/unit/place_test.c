@@ -220,7 +220,7 @@ static void when_all_are_started_again_none_is_held_back(void **state)
     stage->job.nodes.master_given = true;
     assert_int_equal(uv_timer_init(&stage->job.loop, &stage->job.end.grace), 0);
     stage->job.group.ends = true;
-    mst_group_heard(&stage->job.group, 1, "");
+    mst_group_heard(&stage->job.group, 1, mst_slice_text(""));
     for (uint32_t i = 0; i < stage->job.places.count; i++) {
         stage->places[i] = (struct mst_place){
             .job = &stage->job, .slot = i, .index = i, .state = MST_PLACE_WAITS, .early = 3};
@@ -237,24 +237,25 @@ static void when_all_are_started_again_none_is_held_back(void **state)
     stage_free(stage);
 }
 
-static struct mst_session_events heard; /* what the run wants to be told */
+static struct mst_lib_follow heard; /* what the run wants to be told */
 
 /* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
-void __wrap_mst_session_watch(struct mst_run_session *session,
-                              const struct mst_session_events *events, uint32_t node);
+void __wrap_mst_session_watch(struct mst_run_session *session, uint32_t node);
 
 /* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
-void __wrap_mst_session_watch(struct mst_run_session *session,
-                              const struct mst_session_events *events, uint32_t node)
+void __wrap_mst_session_watch(struct mst_run_session *session, uint32_t node)
 {
-    (void)session;
     (void)node;
-    heard = *events;
+    heard = session->follow;
 }
 
 static void hear_key(const char *name)
 {
-    heard.key(heard.ctx, mst_slice_text(name), mst_slice_text("1"));
+    struct mst_item item = {
+        .kind = MST_ITEM_KEY, .name = mst_slice_text(name), .value = mst_slice_text("1")};
+    const struct mst_reply reply = {.items = &item, .item_count = 1};
+
+    assert_int_equal(heard.take(heard.ctx, &reply), MUSTER_OK);
 }
 
 /* A group has finished its work on another node. That is known here, in the first attempt as in
@@ -279,13 +280,13 @@ static void a_life_that_has_finished_elsewhere_is_known(void **state)
     mst_nodes_begin(job);
     stage->options.nodes_max = 2;
     assert_false(mst_nodes_finished_elsewhere(job));
-    hear_key("finished/0");
+    hear_key(MST_SESSION_KEYS "finished/0");
     assert_true(mst_nodes_finished_elsewhere(job));
     job->group.life = 1;
     assert_false(mst_nodes_finished_elsewhere(job));
-    hear_key("finished/0");
+    hear_key(MST_SESSION_KEYS "finished/0");
     assert_false(mst_nodes_finished_elsewhere(job));
-    hear_key("finished/1");
+    hear_key(MST_SESSION_KEYS "finished/1");
     assert_true(mst_nodes_finished_elsewhere(job));
     free(job->nodes.ranks_here);
     stage_free(stage);
