@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/text.h"
 #include "launch/cause.h"
 #include "launch/job.h"
 #include "launch/say.h"
@@ -73,17 +74,18 @@ static const struct mst_fault *first_fault(const struct mst_run_job *job)
     bool gave_up = false;
 
     for (const struct mst_process *one = job->places.processes; one != NULL; one = one->older) {
-        if (is_cause(job, one) && !one->gave_up &&
+        if (is_cause(job, one) && !mst_process_gave_up(one) &&
             (mst_process_generation(one) > fault->generation ||
              (ended && mst_process_generation(one) < fault->generation))) {
             return NULL;
         }
-        gave_up = gave_up || one->gave_up;
+        gave_up = gave_up || mst_process_gave_up(one);
     }
     if (fault->kind == MST_CAUSE_NONE || job->end.how != MST_ENDS_FAILED) {
         return NULL;
     }
-    if (gave_up && (fault->kind == MST_CAUSE_EXIT || ended) && (of == NULL || of->gave_up)) {
+    if (gave_up && (fault->kind == MST_CAUSE_EXIT || ended) &&
+        (of == NULL || mst_process_gave_up(of))) {
         return NULL;
     }
     return fault;
@@ -123,7 +125,7 @@ static void tell_where(const struct mst_process *process, char *text, size_t roo
     }
     if (process->joined) {
         reached = "as a worker of the job";
-    } else if (process->client_pid != 0) {
+    } else if (mst_process_client(process) != 0) {
         reached = "before it was in a generation";
     }
     (void)snprintf(text, room, "%" PRIu64 " ms after its start, %s",
@@ -131,7 +133,7 @@ static void tell_where(const struct mst_process *process, char *text, size_t roo
 }
 
 static void tell_process(const struct mst_run_job *job, const struct mst_process *process,
-                         char *text, size_t room)
+                         struct mst_first_cause *out)
 {
     char name[64], how[128], when[64], where[96], last[MST_OUTPUT_LAST_MAX] = "";
 
@@ -142,30 +144,31 @@ static void tell_process(const struct mst_run_job *job, const struct mst_process
     mst_process_how(process, how, sizeof how);
     tell_time(&process->died, when, sizeof when);
     tell_where(process, where, sizeof where);
-    (void)snprintf(
-        text, room, "first cause: %s on %s %s at %s, %s%s%s%s", name, job->host, how, when, where,
-        last[0] != '\0' ? "; its last line on stderr: \"" : "; it said nothing on stderr", last,
-        last[0] != '\0' ? "\"" : "");
+    (void)snprintf(out->text, sizeof out->text, "first cause: %s on %s %s at %s, %s%s%s%s", name,
+                   job->host, how, when, where,
+                   last[0] != '\0' ? "; its last line on stderr: \""
+                                   : "; it said nothing on stderr",
+                   last, last[0] != '\0' ? "\"" : "");
 }
 
-/* A rank said it, or it was on another node. */
-static void tell_fault(const struct mst_fault *fault, char *text, size_t room)
+/* A rank reported it, or it was on another node. */
+static void tell_fault(const struct mst_fault *fault, const char *then, struct mst_first_cause *out)
 {
-    char what[400], rank[32] = "";
+    struct mst_text text = mst_text_in(out->text, sizeof out->text);
+    char what[400];
 
     mst_faults_what(fault, what, sizeof what);
+    mst_text_add(&text, "first cause: ");
     if (fault->index == MST_INDEX_ANY) {
-        (void)snprintf(text, room, "first cause: the ranks %s, in generation %" PRIu64, what,
-                       fault->generation);
-        return;
+        mst_text_format(&text, "the ranks %s", what);
+    } else if (fault->rank != MST_RANK_NONE) {
+        mst_text_format(&text, "rank %u (#%u, pid %" PRIu64 ") on %s %s", fault->rank, fault->index,
+                        fault->pid, fault->host, what);
+    } else {
+        mst_text_format(&text, "#%u, pid %" PRIu64 " on %s %s", fault->index, fault->pid,
+                        fault->host, what);
     }
-    if (fault->rank != MST_RANK_NONE) {
-        (void)snprintf(rank, sizeof rank, "rank %" PRIu32 " (", fault->rank);
-    }
-    (void)snprintf(
-        text, room,
-        "first cause: %s#%" PRIu32 ", pid %" PRIu64 "%s on %s %s, in generation %" PRIu64, rank,
-        fault->index, fault->pid, rank[0] != '\0' ? ")" : "", fault->host, what, fault->generation);
+    mst_text_format(&text, ", in generation %" PRIu64 "%s", fault->generation, then);
 }
 
 /* What a failed run ended by: what the service was told, or the end of a process of this node. */
@@ -189,7 +192,7 @@ static bool was_another(const struct mst_run_job *job, const struct mst_fault *f
                : fault->kind == MST_CAUSE_FAULT && mst_status_is_passed_on(fault->code);
 }
 
-static struct found find(const struct mst_run_job *job)
+static struct found find_failure(const struct mst_run_job *job)
 {
     const struct mst_fault *fault = first_fault(job);
     const struct mst_process *process = fault != NULL ? process_of(job, fault) : NULL;
@@ -204,89 +207,110 @@ static struct found find(const struct mst_run_job *job)
     return (struct found){.process = process};
 }
 
-static bool says_why_it_gave_up(const struct mst_process *process)
+static void of_fault(const struct found *found, struct mst_first_cause *out)
 {
-    return process->gave_up && process->failure[0] != '\0';
-}
+    const struct mst_fault *fault = found->fault;
+    bool hung = found->process != NULL && found->process->verdict == MST_CAUSE_HARD_TIMEOUT;
 
-/* A run that failed. Empty: nothing is known. */
-static void tell_failure(const struct mst_run_job *job, char *text, size_t room)
-{
-    const struct found found = find(job);
-    const struct mst_process *process = found.process;
-
-    if (found.fault != NULL) {
-        bool hung = process != NULL && process->verdict == MST_CAUSE_HARD_TIMEOUT;
-
-        tell_fault(found.fault, text, room);
-        (void)snprintf(text + strlen(text), room - strlen(text), "%s",
-                       hung ? "; it did not stop and was ended" : "");
-    } else if (process != NULL && says_why_it_gave_up(process)) {
-        (void)snprintf(text, room, "first cause: %s%s",
-                       process->aborted ? "" : "in-process restart gave up: ", process->failure);
-    } else if (process != NULL) {
-        tell_process(job, process, text, room);
-    }
-}
-
-/* ---- in parts ---- */
-
-static void parts_of_fault(const struct mst_fault *fault, struct mst_first_cause *out)
-{
     out->kind = mst_cause_word(fault->kind);
     out->numbered = fault->code != 0 || fault->kind == MST_CAUSE_EXIT;
-    out->code = fault->code;
-    out->index = fault->index;
-    out->rank = fault->rank;
-    out->pid = fault->pid;
-    out->generation = fault->generation;
-    (void)snprintf(out->host, sizeof out->host, "%s", fault->host);
+    out->placed = found->process != NULL || fault->index != MST_INDEX_ANY;
+    out->of = *fault;
+    tell_fault(fault, hung ? "; it did not stop and was ended" : "", out);
 }
 
-static void parts_of_process(const struct mst_run_job *job, const struct mst_process *process,
-                             struct mst_first_cause *out)
+static void of_process(const struct mst_run_job *job, const struct mst_process *process,
+                       struct mst_first_cause *out)
 {
-    out->numbered = true;
+    bool exited = WIFEXITED(process->status), aborted = mst_process_aborted(process);
+    char failure[256];
+
+    out->placed = out->numbered = true;
+    out->of.index = process->index;
+    out->of.rank = mst_process_rank(process);
+    out->of.pid = mst_process_pid(process);
+    out->of.generation = mst_process_generation(process);
     if (process->verdict != MST_CAUSE_NONE) {
         out->kind = mst_cause_word(process->verdict);
         out->numbered = process->verdict == MST_CAUSE_HARD_TIMEOUT;
-        out->code = process->ended_by;
-    } else if (WIFSIGNALED(process->status)) {
-        out->kind = mst_cause_word(MST_CAUSE_SIGNAL);
-        out->code = WTERMSIG(process->status);
+        out->of.code = process->ended_by;
     } else {
-        out->kind = mst_cause_word(MST_CAUSE_EXIT);
-        out->code = WEXITSTATUS(process->status);
+        out->kind = mst_cause_word(exited ? MST_CAUSE_EXIT : MST_CAUSE_SIGNAL);
+        out->of.code = exited ? WEXITSTATUS(process->status) : WTERMSIG(process->status);
     }
-    if (says_why_it_gave_up(process)) {
-        out->kind = process->aborted ? mst_cause_word(MST_CAUSE_ABORTED) : "gave-up";
+    mst_process_failure(process, failure, sizeof failure);
+    if (failure[0] == '\0') {
+        tell_process(job, process, out);
+        return;
     }
-    out->index = process->index;
-    out->rank = mst_process_rank(process);
-    out->pid = mst_process_pid(process);
-    out->generation = mst_process_generation(process);
-    (void)snprintf(out->host, sizeof out->host, "%s", job->host);
+    out->kind = aborted ? mst_cause_word(MST_CAUSE_ABORTED) : "gave-up";
+    (void)snprintf(out->text, sizeof out->text, "first cause: %s%s",
+                   aborted ? "" : "in-process restart gave up: ", failure);
 }
 
-static void parts_of_failure(const struct mst_run_job *job, struct mst_first_cause *out)
+static void of_failure(const struct mst_run_job *job, struct mst_first_cause *out)
 {
-    const struct found found = find(job);
+    const struct found found = find_failure(job);
 
-    out->placed =
-        found.process != NULL || (found.fault != NULL && found.fault->index != MST_INDEX_ANY);
-    out->process = found.process;
     out->kind = "unknown";
+    out->process = found.process;
     if (found.fault != NULL) {
-        parts_of_fault(found.fault, out);
+        of_fault(&found, out);
     } else if (found.process != NULL) {
-        parts_of_process(job, found.process, out);
+        of_process(job, found.process, out);
     }
 }
 
-void mst_cause_parts(const struct mst_run_job *job, struct mst_first_cause *out)
+static struct mst_first_cause nothing_of(const struct mst_run_job *job)
 {
-    *out = (struct mst_first_cause){.rank = MST_RANK_NONE};
-    (void)snprintf(out->host, sizeof out->host, "%s", job->host);
+    struct mst_first_cause cause = {.of = {.rank = MST_RANK_NONE}};
+
+    (void)snprintf(cause.of.host, sizeof cause.of.host, "%s", job->host);
+    return cause;
+}
+
+static void of_service(const struct mst_run_job *job, struct mst_first_cause *out)
+{
+    out->kind = "service";
+    out->of.pid = (uint64_t)job->supervised.lost;
+    (void)snprintf(out->text, sizeof out->text,
+                   "first cause: the service of job '%s' (pid %d) on %s %s, and the state of the "
+                   "job was lost with it",
+                   job->name, (int)job->supervised.lost, job->host, job->supervised.how);
+}
+
+/* A program that could not be started; the text may be of what made the run start it. */
+static void of_launch(const struct mst_run_job *job, struct mst_first_cause *out)
+{
+    struct mst_first_cause launch = nothing_of(job);
+
+    launch.kind = "launch";
+    memcpy(launch.text, out->text, sizeof launch.text);
+    if (mst_run_several(job->options)) {
+        (void)snprintf(launch.text, sizeof launch.text,
+                       "first cause: '%s' could not be started on %s", job->options->arguments[0],
+                       job->host);
+    }
+    *out = launch;
+}
+
+/* What another node said, or that it no longer could. */
+static void of_elsewhere(const struct mst_run_job *job, struct mst_first_cause *out)
+{
+    if (job->nodes.cause_told) {
+        (void)snprintf(out->text, sizeof out->text, "%s", job->nodes.cause_text);
+    } else {
+        (void)snprintf(out->text, sizeof out->text,
+                       "first cause: node %" PRIu32 " ended the run, and did not say why in time",
+                       job->nodes.end_number);
+    }
+}
+
+void mst_cause_find(const struct mst_run_job *job, struct mst_first_cause *out)
+{
+    bool several = mst_run_several(job->options);
+
+    *out = nothing_of(job);
     switch (job->end.how) {
     case MST_GOES_ON: /* it never began, or nobody had to end it */
         out->kind = job->end.launch_code != 0 ? "launch" : NULL;
@@ -294,23 +318,33 @@ void mst_cause_parts(const struct mst_run_job *job, struct mst_first_cause *out)
     case MST_ENDS_SIGNAL:
         out->kind = "stopped";
         out->numbered = true;
-        out->code = job->end.signal;
+        out->of.code = job->end.signal;
+        (void)snprintf(out->text, sizeof out->text, "stopped by signal %d (%s)%s%s",
+                       job->end.signal, strsignal(job->end.signal), several ? " on " : "",
+                       several ? job->host : "");
         return;
     case MST_ENDS_FAILED:
-        if (job->end.launch_code != 0) {
-            out->kind = "launch";
-        } else if (job->supervised.lost != 0) {
-            out->kind = "service";
-            out->pid = (uint64_t)job->supervised.lost;
+        if (job->supervised.lost != 0) {
+            of_service(job, out);
         } else {
-            parts_of_failure(job, out);
+            of_failure(job, out);
+        }
+        if (job->end.launch_code != 0) {
+            of_launch(job, out);
         }
         return;
     case MST_ENDS_ALONE:
         out->kind = mst_preempted_saved(job) ? NULL : "node";
+        if (job->nodes.alone != NULL) {
+            (void)snprintf(out->text, sizeof out->text,
+                           "node %" PRIu32 " (%s) ended without the others: %s", job->nodes.number,
+                           job->host, job->nodes.alone);
+        }
         return;
     case MST_ENDS_WELL:
+        return;
     case MST_ENDS_ELSEWHERE:
+        of_elsewhere(job, out);
         return;
     }
 }
@@ -331,44 +365,6 @@ static int code_of_failure(const struct mst_run_job *job)
     return process != NULL ? mst_process_code(process) : MST_EXIT_LAUNCHER;
 }
 
-/* What another node said, or that it no longer could. */
-static void tell_elsewhere(const struct mst_run_job *job, char *text, size_t room)
-{
-    if (job->nodes.cause_told) {
-        (void)snprintf(text, room, "%s", job->nodes.cause_text);
-    } else {
-        (void)snprintf(text, room,
-                       "first cause: node %" PRIu32 " ended the run, and did not say why in time",
-                       job->nodes.end_number);
-    }
-}
-
-void mst_cause_text(const struct mst_run_job *job, char *text, size_t room)
-{
-    text[0] = '\0';
-    if (job->end.how == MST_ENDS_ELSEWHERE) {
-        tell_elsewhere(job, text, room);
-    } else if (job->end.how == MST_ENDS_ALONE && job->nodes.alone != NULL) {
-        (void)snprintf(text, room, "node %" PRIu32 " (%s) ended without the others: %s",
-                       job->nodes.number, job->host, job->nodes.alone);
-    } else if (job->end.how == MST_ENDS_SIGNAL) {
-        (void)snprintf(text, room, "stopped by signal %d (%s)%s%s", job->end.signal,
-                       strsignal(job->end.signal), job->options->nodes_max > 1 ? " on " : "",
-                       job->options->nodes_max > 1 ? job->host : "");
-    } else if (job->end.launch_code != 0 && job->end.how == MST_ENDS_FAILED &&
-               job->options->nodes_max > 1) {
-        (void)snprintf(text, room, "first cause: '%s' could not be started on %s",
-                       job->options->arguments[0], job->host);
-    } else if (job->supervised.lost != 0 && job->end.how == MST_ENDS_FAILED) {
-        (void)snprintf(text, room,
-                       "first cause: the service of job '%s' (pid %d) on %s %s, and the state of "
-                       "the job was lost with it",
-                       job->name, (int)job->supervised.lost, job->host, job->supervised.how);
-    } else if (job->end.how == MST_ENDS_FAILED) {
-        tell_failure(job, text, room);
-    }
-}
-
 /* Where it is to be read what the one that failed said, if it was on this node. */
 static void tell_log(const struct mst_run_job *job)
 {
@@ -386,12 +382,13 @@ static void tell_log(const struct mst_run_job *job)
 
 void mst_cause_tell(const struct mst_run_job *job)
 {
+    struct mst_first_cause cause;
     char text[1024];
 
-    mst_cause_text(job, text, sizeof text);
-    if (text[0] != '\0') {
+    mst_cause_find(job, &cause);
+    if (cause.text[0] != '\0') {
         tell_log(job);
-        mst_say("%s", text);
+        mst_say("%s", cause.text);
     }
     mst_saving_text(&job->preempted.saving, mst_place_generation(&job->places), job->preempted.late,
                     text, sizeof text);

@@ -21,7 +21,7 @@ struct mst_fault {
     enum mst_cause kind;
     int code;
     uint64_t pid, generation;
-    char host[64], text[256];
+    char host[256], text[256];
 };
 
 struct mst_faults {

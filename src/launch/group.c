@@ -34,10 +34,14 @@ static void begin_alone(struct mst_run_job *job, const char *why)
 void mst_group_ask(struct mst_run_job *job, const struct mst_process *process)
 {
     struct mst_group *group = &job->group;
-    const char *why = process->failure[0] != '\0' ? process->failure : "it did not say why";
+    char why[sizeof group->why];
 
     if (group->asks || group->ends) {
         return;
+    }
+    mst_process_failure(process, why, sizeof why);
+    if (why[0] == '\0') {
+        (void)snprintf(why, sizeof why, "it did not say why");
     }
     group->asks = true;
     if (!mst_run_several(job->options)) {

@@ -417,7 +417,8 @@ static bool done_everywhere(struct mst_run_job *job)
 static bool cause_is_told(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
-    char text[900], report[MST_NOTE_MAX - 1000], value[MST_NOTE_MAX];
+    char report[MST_NOTE_MAX - 1000], value[MST_NOTE_MAX];
+    struct mst_first_cause cause;
     muster_status status;
 
     if (!mst_session_told(&job->session, &nodes->end, &status)) {
@@ -429,9 +430,10 @@ static bool cause_is_told(struct mst_run_job *job)
     }
     if (nodes->cause.value[0] == '\0') {
         mst_output_drain(job->output); /* the last words of the one that failed are in it */
-        mst_cause_text(job, text, sizeof text);
+        mst_cause_find(job, &cause);
         mst_report_cause(job, report, sizeof report);
-        (void)snprintf(value, sizeof value, "%d %s\n%s", mst_cause_code(job), text, report);
+        (void)snprintf(value, sizeof value, "%d %.899s\n%s", mst_cause_code(job), cause.text,
+                       report);
         mst_session_write(&job->session, &nodes->cause, value);
     }
     return mst_session_told(&job->session, &nodes->cause, &status) || late(job);

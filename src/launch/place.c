@@ -335,7 +335,8 @@ static void keep_rank(const struct mst_run_job *job, struct mst_process *process
 
     if (rank != process->client_kept) {
         process->client_kept = rank;
-        mst_keeper_rank(&job->keeper, process->pid, (pid_t)rank, mst_process_client_start(process));
+        mst_keeper_rank(&job->keeper, process->pid, (pid_t)rank,
+                        atomic_load(&mst_process_page(process)->start));
     }
 }
 
@@ -375,7 +376,8 @@ static void give_up(struct mst_place *place)
     }
     left += mst_nodes_ranks_elsewhere(job);
     if (mst_run_enough(job->options) != 0 && left >= mst_run_enough(job->options) &&
-        job->places.uses_muster && job->supervised.lost == 0 && !place->process->aborted) {
+        job->places.uses_muster && job->supervised.lost == 0 &&
+        !mst_process_aborted(place->process)) {
         mst_say("going on without #%" PRIu32 ": %" PRIu32 " are left, %" PRIu32 " are enough",
                 place->index, left, mst_run_enough(job->options));
         place->process->excused = job->options->spares != 0; /* one of them takes its place */
@@ -468,9 +470,9 @@ static void failed(struct mst_place *place)
         place->process->excused = true;
         place->state = MST_PLACE_WAITS;
     } else if (job->end.how != MST_GOES_ON || job->supervised.lost != 0 ||
-               !job->places.uses_muster || place->process->aborted) {
+               !job->places.uses_muster || mst_process_aborted(place->process)) {
         give_up(place); /* nobody could take it in again, or is to */
-    } else if (place->process->gave_up) {
+    } else if (mst_process_gave_up(place->process)) {
         place->state = MST_PLACE_WAITS;
         mst_group_ask(job, place->process);
     } else if (mst_group_begins(&job->group)) {
@@ -534,7 +536,7 @@ static void gone(struct mst_place *place)
     mst_preempted_gone(job, process);
     mst_shared_lock(&job->shared);
     mst_process_page_end(process);
-    process->joined = process->joined || process->generation != 0;
+    process->joined = process->joined || mst_process_generation(process) != 0;
     mst_shared_unlock(&job->shared);
     look_for_clients(job);
     report(job, process, died);
@@ -546,7 +548,7 @@ static void gone(struct mst_place *place)
     } else {
         place->state = MST_PLACE_DONE;
         place->code = mst_process_code(process);
-        if (process->left && place->code != 0) {
+        if (mst_process_left(process) && place->code != 0) {
             tell_leave(process);
         }
         if (process->joined) {

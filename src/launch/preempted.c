@@ -58,8 +58,8 @@ static bool opened_now(struct mst_run_job *job)
     for (uint32_t i = 0; i < job->places.count; i++) {
         const struct mst_process *process = job->places.list[i].process;
 
-        if (job->places.list[i].state == MST_PLACE_RUNS && process->page != NULL &&
-            atomic_load(&process->page->preempts) == 1) {
+        if (job->places.list[i].state == MST_PLACE_RUNS &&
+            atomic_load(&mst_process_page(process)->preempts) == 1) {
             return true;
         }
     }
@@ -75,8 +75,8 @@ static bool opened_ever(const struct mst_run_job *job)
     for (uint32_t i = 0; i < job->places.count; i++) {
         const struct mst_process *process = job->places.list[i].process;
 
-        opened = opened || (process != NULL && process->page != NULL &&
-                            atomic_load(&process->page->preempts) != 0);
+        opened =
+            opened || (process != NULL && atomic_load(&mst_process_page(process)->preempts) != 0);
     }
     return opened;
 }
@@ -189,10 +189,8 @@ void mst_preempted_look(struct mst_run_job *job)
 
 void mst_preempted_gone(struct mst_run_job *job, const struct mst_process *process)
 {
-    const struct mst_page *page = process->page;
-
     job->preempted.opened = job->preempted.opened ||
-                            (page != NULL && atomic_load(&page->preempts) != 0) ||
+                            atomic_load(&mst_process_page(process)->preempts) != 0 ||
                             mst_process_code(process) == MST_EXIT_AGAIN;
 }
 

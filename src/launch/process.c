@@ -12,9 +12,14 @@
 #include "launch/run.h"
 #include "proto/words.h"
 
+const struct mst_page *mst_process_page(const struct mst_process *process)
+{
+    return process->page != NULL ? process->page : &process->last;
+}
+
 uint64_t mst_process_client(const struct mst_process *process)
 {
-    return process->page != NULL ? atomic_load(&process->page->pid) : process->client_pid;
+    return atomic_load(&mst_process_page(process)->pid);
 }
 
 uint64_t mst_process_pid(const struct mst_process *process)
@@ -26,7 +31,7 @@ uint64_t mst_process_pid(const struct mst_process *process)
 
 uint64_t mst_process_generation(const struct mst_process *process)
 {
-    return process->page != NULL ? atomic_load(&process->page->generation) : process->generation;
+    return atomic_load(&mst_process_page(process)->generation);
 }
 
 uint32_t mst_process_rank(const struct mst_process *process)
@@ -44,28 +49,25 @@ static bool outside(const struct mst_page *page)
 
 bool mst_process_gave_up(const struct mst_process *process)
 {
-    const struct mst_page *page = process->page;
+    const struct mst_page *page = mst_process_page(process);
 
-    return page != NULL ? atomic_load(&page->runs_failed) != 0 && outside(page) : process->gave_up;
+    return atomic_load(&page->runs_failed) != 0 && outside(page);
 }
 
-bool mst_process_returned(const struct mst_process *process)
+bool mst_process_aborted(const struct mst_process *process)
 {
-    const struct mst_page *page = process->page;
-
-    return page != NULL ? atomic_load(&page->turn) != 0 && outside(page) : process->returned;
+    return mst_process_gave_up(process) && atomic_load(&mst_process_page(process)->aborts) != 0;
 }
 
 /* Without what it was that failed. The rank may have been killed while it wrote it. */
-static void take_failure(struct mst_process *process)
+void mst_process_failure(const struct mst_process *process, char *text, size_t room)
 {
     static const char what[] = "run: ";
-    const char *from = process->page->failure;
-    char *text = process->failure;
+    const char *from = mst_process_page(process)->failure;
 
     from += strncmp(from, what, sizeof what - 1) == 0 ? sizeof what - 1 : 0;
-    (void)snprintf(text, sizeof process->failure, "%.*s",
-                   (int)(sizeof process->failure - sizeof what), from);
+    (void)snprintf(text, room, "%.*s", (int)(sizeof process->last.failure - sizeof what),
+                   mst_process_gave_up(process) ? from : "");
     for (; *text != '\0'; text++) {
         if ((unsigned char)*text < ' ') {
             *text = ' ';
@@ -73,9 +75,21 @@ static void take_failure(struct mst_process *process)
     }
 }
 
+bool mst_process_returned(const struct mst_process *process)
+{
+    const struct mst_page *page = mst_process_page(process);
+
+    return atomic_load(&page->turn) != 0 && outside(page);
+}
+
+bool mst_process_left(const struct mst_process *process)
+{
+    return atomic_load(&mst_process_page(process)->left) != 0;
+}
+
 bool mst_process_exited(const struct mst_process *process, int *code_out)
 {
-    uint32_t exited = process->page != NULL ? atomic_load(&process->page->exited) : 0;
+    uint32_t exited = atomic_load(&mst_process_page(process)->exited);
 
     if (exited != 0) {
         *code_out = (int)((exited - 1) & 0xff);
@@ -99,14 +113,8 @@ void mst_process_gone(struct mst_process *process, int status)
 void mst_process_page_end(struct mst_process *process)
 {
     if (process->page != NULL) {
-        process->returned = mst_process_returned(process);
-        process->gave_up = mst_process_gave_up(process);
-        process->aborted = process->gave_up && atomic_load(&process->page->aborts) != 0;
-        process->left = atomic_load(&process->page->left) != 0;
-        take_failure(process);
-        process->client_pid = atomic_load(&process->page->pid);
-        process->generation = mst_process_generation(process);
         process->rank = mst_process_rank(process);
+        memcpy(&process->last, process->page, sizeof process->last);
         mst_page_unmap(process->page);
         process->page = NULL;
     }
@@ -118,7 +126,7 @@ bool mst_process_failed(const struct mst_process *process)
         return true;
     }
     return WEXITSTATUS(process->status) != 0 && WEXITSTATUS(process->status) != MST_EXIT_AGAIN &&
-           !process->left;
+           !mst_process_left(process);
 }
 
 int mst_process_code(const struct mst_process *process)
@@ -170,16 +178,11 @@ void mst_process_name(const struct mst_process *process, char *text, size_t room
     }
 }
 
-uint64_t mst_process_client_start(const struct mst_process *process)
-{
-    return process->page != NULL ? atomic_load(&process->page->start) : 0;
-}
-
 /* A wrapper may have put it into a group of its own. */
 static void signal_client(const struct mst_process *process, int number)
 {
     pid_t client = (pid_t)mst_process_client(process);
-    uint64_t start = mst_process_client_start(process);
+    uint64_t start = atomic_load(&mst_process_page(process)->start);
 
     if (client > 0 && client != process->pid && getpgid(client) != process->pid &&
         mst_tagged_signal(client, start, process->tag, number) && number != SIGKILL) {

@@ -39,12 +39,9 @@ struct mst_process {
     bool again;       /* its place had another one in that life */
     pid_t pid;
     char tag[MST_TAG_ROOM]; /* of all that it starts */
-    struct mst_page *page;  /* NULL: gone, and what it said is here: */
-    uint64_t client_pid, generation;
-    uint64_t client_kept;            /* the pid that the keeper knows; main thread */
-    bool gave_up, aborted, returned; /* as below */
-    bool left;                       /* it has left the job, so its status is its own affair */
-    char failure[256];
+    struct mst_page *page;  /* NULL: it is gone, and what its page said last is here: */
+    struct mst_page last;
+    uint64_t client_kept; /* the pid that the keeper knows; main thread */
     struct mst_output_stream *out, *error;
     struct mst_log log;
     uint64_t started_ns;
@@ -71,11 +68,11 @@ struct mst_process {
     unsigned lost_count;
 };
 
+/* Its page, or what that said last. */
+const struct mst_page *mst_process_page(const struct mst_process *process);
+
 /* The pid that opened a client; 0: none has. */
 uint64_t mst_process_client(const struct mst_process *process);
-
-/* When that one was started (process/proc_stat.h); 0: not known. Read after its pid. */
-uint64_t mst_process_client_start(const struct mst_process *process);
 
 /* Its pid as the service knows it: the one that opened the client, which is not the one that was
  * started where a shell stands between. */
@@ -84,16 +81,25 @@ uint64_t mst_process_pid(const struct mst_process *process);
 /* The last generation it was in; 0: none. */
 uint64_t mst_process_generation(const struct mst_process *process);
 
-/* Its rank in that one. What the service tells comes later, and is all that is known of who is in
- * none by its page: a client that restarts nothing does not say. MST_RANK_NONE: nothing is. */
+/* Its rank in that one; MST_RANK_NONE: unknown. What the service reports comes later than the page,
+ * and is all that is known of a client without restart, which writes no rank there. */
 uint32_t mst_process_rank(const struct mst_process *process);
 
 /* Its last muster_restart_run ended with an error that is the same on all ranks, and it is in none
- * any more: a process in its place would meet the same. `failure` says why once it is gone. */
+ * any more: a process in its place would get the same error. */
 bool mst_process_gave_up(const struct mst_process *process);
+
+/* It gave up because muster_restart_abort was called. */
+bool mst_process_aborted(const struct mst_process *process);
+
+/* Why it gave up, in one line; empty: it did not, or left no reason. */
+void mst_process_failure(const struct mst_process *process, char *text, size_t room);
 
 /* It was in muster_restart_run and is not any more. */
 bool mst_process_returned(const struct mst_process *process);
+
+/* It has left the job, so its status is its own affair. */
+bool mst_process_left(const struct mst_process *process);
 
 /* It called exit() in its function with a status that is a failure: with that one. */
 bool mst_process_exited(const struct mst_process *process, int *code_out);
@@ -101,7 +107,7 @@ bool mst_process_exited(const struct mst_process *process, int *code_out);
 /* It has ended, as waitpid says of the process that was started. */
 void mst_process_gone(struct mst_process *process, int status);
 
-/* Takes from the page what outlives it, and unmaps it. */
+/* Keeps what the page said last, and unmaps it. */
 void mst_process_page_end(struct mst_process *process);
 
 /* Whether it ended in a way that is a failure. A status of who has left is none. */

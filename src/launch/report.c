@@ -176,16 +176,16 @@ static void add_process(const struct mst_run_job *job, const struct mst_process 
 static json_t *cause_of(const struct mst_run_job *job, const struct mst_first_cause *parts)
 {
     bool placed = parts->placed;
-    uint32_t node = placed ? parts->index / job->places.count : job->nodes.number;
-    json_t *cause = json_pack("{s:n, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:n, s:[], s:n}",
-                              "message", "kind", parts->kind, "code",
-                              parts->numbered ? json_integer(parts->code) : json_null(), "index",
-                              number_or_null(placed, parts->index), "rank",
-                              number_or_null(placed && parts->rank != MST_RANK_NONE, parts->rank),
-                              "node", json_integer(node), "host", string_or_null(parts->host),
-                              "pid", number_or_null(parts->pid != 0, parts->pid), "generation",
-                              number_or_null(placed || parts->generation != 0, parts->generation),
-                              "time", "stderr", "log");
+    uint32_t node = placed ? parts->of.index / job->places.count : job->nodes.number;
+    json_t *cause = json_pack(
+        "{s:n, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:n, s:[], s:n}", "message", "kind",
+        parts->kind, "code", parts->numbered ? json_integer(parts->of.code) : json_null(), "index",
+        number_or_null(placed, parts->of.index), "rank",
+        number_or_null(placed && parts->of.rank != MST_RANK_NONE, parts->of.rank), "node",
+        json_integer(node), "host", string_or_null(parts->of.host), "pid",
+        number_or_null(parts->of.pid != 0, parts->of.pid), "generation",
+        number_or_null(placed || parts->of.generation != 0, parts->of.generation), "time", "stderr",
+        "log");
 
     if (cause != NULL && parts->process != NULL) {
         add_process(job, parts->process, cause);
@@ -201,7 +201,7 @@ static uint64_t number_in(const json_t *object, const char *name)
 /* Another node decided it, and did not say why in time. */
 static json_t *unknown_cause(const struct mst_run_job *job)
 {
-    struct mst_first_cause unknown = {.kind = "unknown", .rank = MST_RANK_NONE};
+    struct mst_first_cause unknown = {.kind = "unknown", .of = {.rank = MST_RANK_NONE}};
     json_t *cause = cause_of(job, &unknown);
 
     (void)json_object_set_new(cause, "node", json_integer(job->nodes.end_number));
@@ -253,7 +253,7 @@ static json_t *first_cause(const struct mst_run_job *job)
     if (job->end.how == MST_ENDS_ELSEWHERE || told_cause(job)[0] != '\0') {
         return cause_as_told(job);
     }
-    mst_cause_parts(job, &parts);
+    mst_cause_find(job, &parts);
     return parts.kind != NULL ? cause_of(job, &parts) : NULL;
 }
 
@@ -283,13 +283,13 @@ void mst_report_cause(const struct mst_run_job *job, char *text, size_t room)
     json_decref(cause);
 }
 
-/* The line that everybody's output ends with; of a run that never began the one it said instead. */
+/* The last line of the output; of a run that never began the one it said instead. */
 static json_t *message_of(const struct mst_run_job *job)
 {
-    char text[1024];
+    struct mst_first_cause cause;
 
-    mst_cause_text(job, text, sizeof text);
-    return string_or_null(text[0] != '\0' ? text : mst_said_last());
+    mst_cause_find(job, &cause);
+    return string_or_null(cause.text[0] != '\0' ? cause.text : mst_said_last());
 }
 
 /* What became of the notices: NULL stands for "there was none that this node knows of". */

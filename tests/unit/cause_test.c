@@ -26,14 +26,12 @@ static void job_init(struct mst_run_job *job, struct mst_run_options *options,
     *options = (struct mst_run_options){.nodes_max = 3};
     *process = (struct mst_process){.index = 4,
                                     .rank = 4,
-                                    .client_pid = OWN_PID,
-                                    .generation = 2,
-                                    .gave_up = true,
+                                    .last = {.pid = OWN_PID, .generation = 2, .runs_failed = 1},
                                     .joined = true,
                                     .end = MST_PROCESS_GONE,
                                     .status = STATUS_1,
                                     .died_ns = 1};
-    (void)snprintf(process->failure, sizeof process->failure,
+    (void)snprintf(process->last.failure, sizeof process->last.failure,
                    "given up after 1 attempt; the last: rank 4 (#4) failed");
     *job = (struct mst_run_job){.options = options,
                                 .places = {.processes = process},
@@ -48,10 +46,10 @@ static struct mst_fault of_another_node(enum mst_cause kind, int code)
 
 static void ends_by(struct mst_run_job *job, const char *expected, int code)
 {
-    char text[1024];
+    struct mst_first_cause cause;
 
-    mst_cause_text(job, text, sizeof text);
-    assert_non_null(strstr(text, expected));
+    mst_cause_find(job, &cause);
+    assert_non_null(strstr(cause.text, expected));
     assert_int_equal(mst_cause_code(job), code);
 }
 
@@ -141,10 +139,10 @@ static void the_death_behind_what_is_passed_on_is_of_its_generation(void **state
 
     (void)state;
     job_init(&job, &options, &process);
-    process.gave_up = false;
+    process.last.runs_failed = 0;
     job.faults.first = of_another_node(MST_CAUSE_FAULT, MUSTER_ELOST);
     ends_by(&job, "first cause: rank 4 (#4, pid 4242) on ", 1);
-    process.generation = 1;
+    process.last.generation = 1;
     ends_by(&job, "first cause: rank 2 (#2, pid 77) on ", 1);
 }
 
