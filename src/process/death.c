@@ -24,6 +24,7 @@
 
 #include "os/monotonic.h"
 #include "os/short_slice.h"
+#include "os/system.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -65,9 +66,15 @@ struct mst_death {
     struct crew *crews;
 };
 
-static long futex_wait(_Atomic uint32_t *word, uint32_t value)
+static struct wait_word word_of(const void *at, uint32_t value)
 {
-    return syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+    return (struct wait_word){
+        .value = value, .address = (uint64_t)(uintptr_t)at, .flags = WORD_SHARED_32_BITS};
+}
+
+static long futex_waitv(const struct wait_word *words, unsigned count, const struct timespec *until)
+{
+    return syscall(SYS_futex_waitv, words, count, 0, until, CLOCK_MONOTONIC);
 }
 
 static void futex_wake(_Atomic uint32_t *word)
@@ -75,10 +82,16 @@ static void futex_wake(_Atomic uint32_t *word)
     (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* An empty list of words is refused with EINVAL where the call exists. */
-static bool many_at_once(void)
+/* A version number says little inside containers, so it is tried: one of two words has another
+ * value than is waited for; and then nobody changes the one, until the time is over. */
+bool mst_death_many_at_once(void)
 {
-    return syscall(SYS_futex_waitv, NULL, 0, 0, NULL, CLOCK_MONOTONIC) != 0 && errno == EINVAL;
+    static uint32_t word;
+    const struct wait_word words[] = {word_of(&word, 0), word_of(&word, 1)};
+    const struct timespec over = {.tv_sec = 0};
+
+    return futex_waitv(words, 2, NULL) < 0 && errno == EAGAIN && futex_waitv(words, 1, &over) < 0 &&
+           errno == ETIMEDOUT;
 }
 
 static void crew_ring(struct crew *crew)
@@ -104,16 +117,8 @@ static uint32_t page_arm(struct mst_page *page)
 /* What a crew waits for: its bell, then its pages. */
 struct watched {
     unsigned count;
-    _Atomic uint32_t *words[MST_DEATH_PAGES_MAX + 1];
-    uint32_t values[MST_DEATH_PAGES_MAX + 1];
+    struct wait_word words[MST_DEATH_PAGES_MAX + 1];
 };
-
-static void watched_add(struct watched *watched, _Atomic uint32_t *word, uint32_t value)
-{
-    watched->words[watched->count] = word;
-    watched->values[watched->count] = value;
-    watched->count++;
-}
 
 static void entry_take(struct crew *crew, unsigned at)
 {
@@ -124,8 +129,8 @@ static void entry_take(struct crew *crew, unsigned at)
 /* One dead entry, taken out; else false, and `watched` is complete. With the lock held. */
 static bool crew_look(struct crew *crew, struct watched *watched, uint64_t *dead_out)
 {
-    watched->count = 0;
-    watched_add(watched, &crew->bell, atomic_load(&crew->bell));
+    watched->count = 1;
+    watched->words[0] = word_of(&crew->bell, atomic_load(&crew->bell));
     for (unsigned i = 0; i < crew->count; i++) {
         uint32_t value = page_arm(crew->entries[i].page);
 
@@ -134,7 +139,7 @@ static bool crew_look(struct crew *crew, struct watched *watched, uint64_t *dead
             entry_take(crew, i);
             return true;
         }
-        watched_add(watched, mst_page_word(crew->entries[i].page), value);
+        watched->words[watched->count++] = word_of(mst_page_word(crew->entries[i].page), value);
     }
     return false;
 }
@@ -155,20 +160,13 @@ static void crew_tell(struct crew *crew, uint64_t tag)
 /* Errors need no care: whatever ended the wait, the words are looked at again. */
 static void crew_wait(const struct crew *crew, const struct watched *watched)
 {
-    struct wait_word words[MST_DEATH_PAGES_MAX + 1];
+    const struct wait_word *last = &watched->words[watched->count - 1];
 
     if (crew->death->room == 1) {
-        unsigned last = watched->count - 1;
-
-        (void)futex_wait(watched->words[last], watched->values[last]);
-        return;
+        (void)syscall(SYS_futex, last->address, FUTEX_WAIT, (uint32_t)last->value, NULL, NULL, 0);
+    } else {
+        (void)futex_waitv(watched->words, watched->count, NULL);
     }
-    for (unsigned i = 0; i < watched->count; i++) {
-        words[i] = (struct wait_word){.value = watched->values[i],
-                                      .address = (uint64_t)(uintptr_t)watched->words[i],
-                                      .flags = WORD_SHARED_32_BITS};
-    }
-    (void)syscall(SYS_futex_waitv, words, watched->count, 0, NULL, CLOCK_MONOTONIC);
 }
 
 static void *crew_main(void *arg)
@@ -197,19 +195,6 @@ static void *crew_main(void *arg)
     return NULL;
 }
 
-/* Signals are the business of the program's main thread. */
-static int thread_start(struct crew *crew)
-{
-    sigset_t all, before;
-    int error;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&crew->thread, NULL, crew_main, crew);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 static muster_status crew_new(struct mst_death *death, struct crew **out)
 {
     struct crew *crew = calloc(1, sizeof *crew);
@@ -218,7 +203,7 @@ static muster_status crew_new(struct mst_death *death, struct crew **out)
         return MUSTER_ENOMEM;
     }
     crew->death = death;
-    if (thread_start(crew) != 0) {
+    if (mst_system_thread(&crew->thread, crew_main, crew) != 0) {
         free(crew);
         return MUSTER_EFAILED;
     }
@@ -238,20 +223,11 @@ muster_status mst_death_new(struct mst_death **out, mst_death_fn *told, void *ct
     }
     death->told = told;
     death->ctx = ctx;
-    death->room = way == MST_DEATH_BEST && many_at_once() ? MST_DEATH_PAGES_MAX : 1;
+    death->room = way == MST_DEATH_BEST && mst_death_many_at_once() ? MST_DEATH_PAGES_MAX : 1;
     (void)pthread_mutex_init(&death->lock, NULL);
     mst_monotonic_cond_init(&death->round);
     *out = death;
     return MUSTER_OK;
-}
-
-/* Wakes a crew wherever it is. A crew of one page waits on that page's word and hears no bell. */
-static void crew_wake(struct crew *crew, struct mst_page *page)
-{
-    crew_ring(crew);
-    if (page != NULL && crew->death->room == 1) {
-        futex_wake(mst_page_word(page));
-    }
 }
 
 /* Until the round after the present one has begun. A wake-up can come just before the crew of one
@@ -264,14 +240,12 @@ static void crew_come_round(struct crew *crew, struct mst_page *page)
     while (crew->rounds < target) {
         struct timespec until = mst_monotonic_in(1);
 
-        crew_wake(crew, page);
+        crew_ring(crew);
+        if (page != NULL && death->room == 1) {
+            futex_wake(mst_page_word(page)); /* such a crew does not wait for its bell */
+        }
         (void)pthread_cond_timedwait(&death->round, &death->lock, &until);
     }
-}
-
-static struct mst_page *crew_page(const struct crew *crew)
-{
-    return crew->count > 0 ? crew->entries[0].page : NULL;
 }
 
 void mst_death_free(struct mst_death *death)
@@ -281,7 +255,7 @@ void mst_death_free(struct mst_death *death)
     }
     (void)pthread_mutex_lock(&death->lock);
     for (struct crew *crew = death->crews; crew != NULL; crew = crew->next) {
-        struct mst_page *page = crew_page(crew);
+        struct mst_page *page = crew->count > 0 ? crew->entries[0].page : NULL;
 
         crew->count = 0;
         crew_come_round(crew, page);

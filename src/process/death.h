@@ -27,6 +27,9 @@ enum mst_death_way {
 /* The word of an own page added to what the thread waits for makes one call full at 128 words. */
 #define MST_DEATH_PAGES_MAX 127u
 
+/* Whether the kernel lets a thread wait for many pages. */
+bool mst_death_many_at_once(void);
+
 /* ENOMEM. */
 muster_status mst_death_new(struct mst_death **out, mst_death_fn *told, void *ctx,
                             enum mst_death_way way);

@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "os/system.h"
+
 #define LABEL_MAX ((size_t)16)
+#define READY_MAX 64 /* streams in a turn */
 
 struct mst_output_stream {
     struct mst_output_stream *next;
@@ -37,16 +40,13 @@ struct mst_output {
     pthread_t thread;
     pthread_mutex_t lock; /* of all that follows, and of the streams; not held while writing */
     pthread_cond_t drained;
-    int bell;
+    int bell, epoll; /* the bell has no stream */
     bool label, draining, stopping;
     struct mst_output_stream *streams;
     void (*failed)(void *ctx, int error);
     void *failed_ctx;
     /* Of the thread alone. */
     bool failure_told;
-    struct pollfd *polled;
-    struct mst_output_stream **polled_streams;
-    size_t polled_room;
     char in[65536];
     char *out;
     size_t out_size;
@@ -56,22 +56,26 @@ struct mst_output {
 #define OUT_ROOM                                                                                   \
     (sizeof((struct mst_output *)0)->in * (LABEL_MAX + 1) + (size_t)MST_OUTPUT_LINE_MAX * 2)
 
-static void write_all(int fd, const char *bytes, size_t size)
+/* As much as `fd` takes; 0, or the error number. */
+static int write_all(int fd, const char *bytes, size_t size, size_t *wrote_out)
 {
-    while (size > 0) {
-        ssize_t wrote = write(fd, bytes, size);
+    *wrote_out = 0;
+    while (*wrote_out < size) {
+        ssize_t wrote = write(fd, bytes + *wrote_out, size - *wrote_out);
 
-        if (wrote >= 0) {
-            bytes += wrote;
-            size -= (size_t)wrote;
+        if (wrote > 0) {
+            *wrote_out += (size_t)wrote;
+        } else if (wrote == 0) {
+            return ENOSPC;
         } else if (errno == EAGAIN) {
             struct pollfd polled = {.fd = fd, .events = POLLOUT};
 
             (void)poll(&polled, 1, -1);
         } else if (errno != EINTR) {
-            return; /* nobody reads it: the ranks go on all the same */
+            return errno;
         }
     }
+    return 0;
 }
 
 static void put(struct mst_output *output, const char *bytes, size_t size)
@@ -165,22 +169,6 @@ static void take(struct mst_output *output, struct mst_output_stream *stream, co
     }
 }
 
-/* As much as the file takes; 0 on success, or the error number. */
-static int write_file(int fd, const char *bytes, size_t size, size_t *wrote_out)
-{
-    *wrote_out = 0;
-    while (*wrote_out < size) {
-        ssize_t wrote = write(fd, bytes + *wrote_out, size - *wrote_out);
-
-        if (wrote > 0) {
-            *wrote_out += (size_t)wrote;
-        } else if (wrote == 0 || errno != EINTR) {
-            return wrote == 0 ? ENOSPC : errno;
-        }
-    }
-    return 0;
-}
-
 /* Returns what the file took. With the lock held, which is given up while writing, as below. */
 static size_t feed_file(struct mst_output *output, struct mst_output_stream *stream, size_t size)
 {
@@ -188,7 +176,7 @@ static size_t feed_file(struct mst_output *output, struct mst_output_stream *str
     int error;
 
     (void)pthread_mutex_unlock(&output->lock);
-    error = write_file(stream->file, output->in, size, &wrote);
+    error = write_all(stream->file, output->in, size, &wrote);
     if (error != 0) {
         (void)close(stream->file);
         stream->file = -1; /* of this thread alone */
@@ -204,8 +192,10 @@ static size_t feed_file(struct mst_output *output, struct mst_output_stream *str
 /* With the lock held, which is given up while writing: a reader may take its time. */
 static void write_out(struct mst_output *output, int to)
 {
+    size_t wrote;
+
     (void)pthread_mutex_unlock(&output->lock);
-    write_all(to, output->out, output->out_size);
+    (void)write_all(to, output->out, output->out_size, &wrote); /* without a reader it is dropped */
     output->out_size = 0;
     (void)pthread_mutex_lock(&output->lock);
 }
@@ -218,17 +208,25 @@ static void stream_finish_line(struct mst_output *output, struct mst_output_stre
     }
 }
 
+static void close_files(struct mst_output_stream *stream)
+{
+    if (stream->from >= 0) {
+        (void)close(stream->from);
+    }
+    if (stream->file >= 0) {
+        (void)close(stream->file);
+    }
+    stream->from = stream->file = -1;
+}
+
 static void stream_end(struct mst_output *output, struct mst_output_stream *stream)
 {
     stream_finish_line(output, stream);
     free(stream->line);
     stream->line = NULL;
-    (void)close(stream->from);
-    stream->from = -1;
-    if (stream->file >= 0) {
-        (void)close(stream->file);
-        stream->file = -1;
-    }
+    /* Closing is not enough: a child that was just forked may have it too. */
+    (void)epoll_ctl(output->epoll, EPOLL_CTL_DEL, stream->from, NULL);
+    close_files(stream);
     stream->owed = 0;
 }
 
@@ -261,25 +259,6 @@ static void stream_read(struct mst_output *output, struct mst_output_stream *str
     }
 }
 
-static bool polled_grow(struct mst_output *output, size_t count)
-{
-    size_t room = count * 2 + 16;
-    struct pollfd *polled = realloc(output->polled, room * sizeof *polled);
-    struct mst_output_stream **streams;
-
-    if (polled == NULL) {
-        return false;
-    }
-    output->polled = polled;
-    streams = realloc(output->polled_streams, room * sizeof(struct mst_output_stream *));
-    if (streams == NULL) {
-        return false;
-    }
-    output->polled_streams = streams;
-    output->polled_room = room;
-    return true;
-}
-
 static void stream_free(struct mst_output_stream *stream)
 {
     free(stream->tail);
@@ -302,27 +281,6 @@ static void streams_forget(struct mst_output *output)
             link = &stream->next;
         }
     }
-}
-
-/* What to wait for: the bell first. With the lock held. */
-static size_t polled_collect(struct mst_output *output)
-{
-    size_t count = 1;
-
-    output->polled[0] = (struct pollfd){.fd = output->bell, .events = POLLIN};
-    for (struct mst_output_stream *stream = output->streams; stream != NULL;
-         stream = stream->next) {
-        if (stream->from < 0) {
-            continue;
-        }
-        if (count == output->polled_room && !polled_grow(output, count)) {
-            break; /* the others are read when these have ended */
-        }
-        output->polled[count] = (struct pollfd){.fd = stream->from, .events = POLLIN};
-        output->polled_streams[count] = stream;
-        count++;
-    }
-    return count;
 }
 
 /* With the lock held. */
@@ -348,20 +306,18 @@ static void *output_main(void *arg)
 
     (void)pthread_mutex_lock(&output->lock);
     while (!output->stopping) {
-        size_t count;
-        uint64_t rung;
+        struct epoll_event ready[READY_MAX];
+        int count;
 
         streams_forget(output);
-        count = polled_collect(output);
         (void)pthread_mutex_unlock(&output->lock);
-        (void)poll(output->polled, count, -1);
-        if (output->polled[0].revents != 0) {
-            (void)!read(output->bell, &rung, sizeof rung);
-        }
+        count = epoll_wait(output->epoll, ready, READY_MAX, -1);
         (void)pthread_mutex_lock(&output->lock);
-        for (size_t i = 1; i < count; i++) {
-            if (output->polled[i].revents != 0) {
-                stream_read(output, output->polled_streams[i]);
+        for (int i = 0; i < count; i++) {
+            if (ready[i].data.ptr != NULL) {
+                stream_read(output, ready[i].data.ptr);
+            } else {
+                mst_system_event_quiet(output->bell);
             }
         }
         if (output->draining) {
@@ -372,46 +328,30 @@ static void *output_main(void *arg)
     return NULL;
 }
 
-static void ring(const struct mst_output *output)
-{
-    uint64_t one = 1;
-
-    (void)!write(output->bell, &one, sizeof one);
-}
-
-static int thread_start(struct mst_output *output)
-{
-    sigset_t all, before;
-    int error;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&output->thread, NULL, output_main, output);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 static void output_release(struct mst_output *output)
 {
     while (output->streams != NULL) {
         struct mst_output_stream *stream = output->streams;
 
         output->streams = stream->next;
-        if (stream->from >= 0) {
-            (void)close(stream->from);
-        }
-        if (stream->file >= 0) {
-            (void)close(stream->file);
-        }
+        close_files(stream);
         stream_free(stream);
     }
     if (output->bell >= 0) {
         (void)close(output->bell);
     }
-    free(output->polled);
-    free(output->polled_streams);
+    if (output->epoll >= 0) {
+        (void)close(output->epoll);
+    }
     free(output->out);
     free(output);
+}
+
+static bool listen_to(const struct mst_output *output, int fd, struct mst_output_stream *stream)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = stream}};
+
+    return epoll_ctl(output->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 muster_status mst_output_new(struct mst_output **out, bool label)
@@ -422,15 +362,16 @@ muster_status mst_output_new(struct mst_output **out, bool label)
         return MUSTER_ENOMEM;
     }
     output->label = label;
-    output->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    output->bell = mst_system_event();
+    output->epoll = epoll_create1(EPOLL_CLOEXEC);
     output->out = malloc(OUT_ROOM);
-    if (output->bell < 0 || output->out == NULL || !polled_grow(output, 0)) {
+    if (output->bell < 0 || output->out == NULL || !listen_to(output, output->bell, NULL)) {
         output_release(output);
         return MUSTER_ENOMEM;
     }
     (void)pthread_mutex_init(&output->lock, NULL);
     (void)pthread_cond_init(&output->drained, NULL);
-    if (thread_start(output) != 0) {
+    if (mst_system_thread(&output->thread, output_main, output) != 0) {
         output_release(output);
         return MUSTER_EFAILED;
     }
@@ -446,7 +387,7 @@ void mst_output_free(struct mst_output *output)
     (void)pthread_mutex_lock(&output->lock);
     output->stopping = true;
     (void)pthread_mutex_unlock(&output->lock);
-    ring(output);
+    mst_system_event_ring(output->bell);
     (void)pthread_join(output->thread, NULL);
     (void)pthread_cond_destroy(&output->drained);
     (void)pthread_mutex_destroy(&output->lock);
@@ -465,11 +406,7 @@ muster_status mst_output_add_file(struct mst_output *output, uint32_t index, int
 {
     struct mst_output_stream *stream = calloc(1, sizeof *stream);
 
-    if (stream != NULL) {
-        stream->line = malloc(MST_OUTPUT_LINE_MAX);
-    }
-    if (stream == NULL || stream->line == NULL) {
-        free(stream);
+    if (stream == NULL) {
         (void)close(from);
         if (file.fd >= 0) {
             (void)close(file.fd);
@@ -480,15 +417,21 @@ muster_status mst_output_add_file(struct mst_output *output, uint32_t index, int
     stream->to = to;
     stream->file = file.fd;
     stream->shown = file.fd < 0 || file.tee;
+    stream->line = malloc(MST_OUTPUT_LINE_MAX);
     if (output->label && index != MST_OUTPUT_NO_LABEL) {
         stream->label_size =
             (size_t)snprintf(stream->label, sizeof stream->label, "[%u]: ", (unsigned)index);
     }
     (void)pthread_mutex_lock(&output->lock);
+    if (stream->line == NULL || !listen_to(output, from, stream)) {
+        (void)pthread_mutex_unlock(&output->lock);
+        close_files(stream);
+        stream_free(stream);
+        return MUSTER_ENOMEM;
+    }
     stream->next = output->streams;
     output->streams = stream;
     (void)pthread_mutex_unlock(&output->lock);
-    ring(output);
     *out = stream;
     return MUSTER_OK;
 }
@@ -505,7 +448,7 @@ void mst_output_forget(struct mst_output *output, struct mst_output_stream *stre
         (void)pthread_mutex_lock(&output->lock);
         stream->forgotten = true;
         (void)pthread_mutex_unlock(&output->lock);
-        ring(output);
+        mst_system_event_ring(output->bell);
     }
 }
 
@@ -549,7 +492,7 @@ void mst_output_drain(struct mst_output *output)
         }
     }
     output->draining = true;
-    ring(output);
+    mst_system_event_ring(output->bell);
     while (output->draining) {
         (void)pthread_cond_wait(&output->drained, &output->lock);
     }

@@ -8,45 +8,18 @@
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "os/clock.h"
-#include "os/monotonic.h"
 #include "os/short_slice.h"
+#include "os/system.h"
 #include "process/death.h"
 #include "process/forked.h"
 
-#ifndef SYS_futex_waitv
-#define SYS_futex_waitv 449
-#endif
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
 
-#define FUTEX_32_BITS 2u
 #define PATIENCE_S 2 /* with a notice that may never come */
-
-/* Waits for two words, one of which has another value than is waited for; and then for one that
- * nobody changes, until its time is over. */
-static bool waitv_works(void)
-{
-    struct {
-        uint64_t value, address;
-        uint32_t flags, reserved;
-    } words[2];
-    static uint32_t word;
-    struct timespec over = {.tv_sec = 0};
-
-    for (size_t i = 0; i < 2; i++) {
-        words[i].value = i;
-        words[i].address = (uint64_t)(uintptr_t)&word;
-        words[i].flags = FUTEX_32_BITS;
-        words[i].reserved = 0;
-    }
-    return syscall(SYS_futex_waitv, words, 2, 0, NULL, CLOCK_MONOTONIC) < 0 && errno == EAGAIN &&
-           syscall(SYS_futex_waitv, words, 1, 0, &over, CLOCK_MONOTONIC) < 0 && errno == ETIMEDOUT;
-}
 
 /* A child that waits to be killed, holding `page` if there is one. It has said that it is there. */
 static pid_t victim(struct mst_page *page)
@@ -86,85 +59,75 @@ static void end(pid_t pid)
     }
 }
 
+static bool comes(int fd)
+{
+    struct pollfd event = {.fd = fd, .events = POLLIN};
+
+    return poll(&event, 1, PATIENCE_S * 1000) == 1;
+}
+
 static bool pidfd_works(void)
 {
     pid_t pid = victim(NULL);
     int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-    struct pollfd event = {.fd = fd, .events = POLLIN};
     bool works = false;
 
     if (fd >= 0) {
         (void)kill(pid, SIGKILL);
-        works = poll(&event, 1, PATIENCE_S * 1000) == 1;
+        works = comes(fd);
         (void)close(fd);
     }
     end(pid);
     return works;
 }
 
-struct told {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
+struct notice {
+    int bell;
     uint64_t at_ns;
 };
 
 static void on_death(void *ctx, uint64_t tag)
 {
-    struct told *told = ctx;
+    struct notice *notice = ctx;
 
     (void)tag;
-    (void)pthread_mutex_lock(&told->lock);
-    told->done = true;
-    told->at_ns = mst_clock_ns(CLOCK_MONOTONIC);
-    (void)pthread_cond_signal(&told->changed);
-    (void)pthread_mutex_unlock(&told->lock);
-}
-
-static void wait_told(struct told *told)
-{
-    struct timespec until = mst_monotonic_in(PATIENCE_S * 1000);
-
-    (void)pthread_mutex_lock(&told->lock);
-    while (!told->done &&
-           pthread_cond_timedwait(&told->changed, &told->lock, &until) != ETIMEDOUT) {
-    }
-    (void)pthread_mutex_unlock(&told->lock);
+    notice->at_ns = mst_system_now_ns();
+    mst_system_event_ring(notice->bell);
 }
 
 /* The child first: it is forked before there are threads. */
 static void try_notice(struct mst_probe *out)
 {
-    struct told told = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct notice notice = {.bell = mst_system_event()};
     struct mst_page *page = NULL;
     struct mst_death *death = NULL;
     pid_t pid = -1;
     int fd = -1;
     uint64_t start_ns;
 
-    if (mst_page_create(&page, &fd) != MUSTER_OK) {
-        return;
+    if (mst_page_create(&page, &fd) == MUSTER_OK) {
+        pid = victim(page);
+        (void)close(fd);
     }
-    mst_monotonic_cond_init(&told.changed);
-    pid = victim(page);
-    if (pid > 0 && mst_death_new(&death, on_death, &told, MST_DEATH_BEST) == MUSTER_OK &&
+    if (pid > 0 && mst_death_new(&death, on_death, &notice, MST_DEATH_BEST) == MUSTER_OK &&
         mst_death_add(death, 1, page) == MUSTER_OK) {
-        start_ns = mst_clock_ns(CLOCK_MONOTONIC);
+        start_ns = mst_system_now_ns();
         (void)kill(pid, SIGKILL);
-        wait_told(&told);
-        out->notice = told.done;
-        out->notice_ns = told.done ? told.at_ns - start_ns : 0;
+        out->notice = comes(notice.bell);
+        out->notice_ns = out->notice ? notice.at_ns - start_ns : 0;
     }
     mst_death_free(death);
     end(pid);
     mst_page_unmap(page);
-    (void)close(fd);
+    if (notice.bell >= 0) {
+        (void)close(notice.bell);
+    }
 }
 
-static void *slice_main(void *arg)
+static void *slice_main(void *works_out)
 {
     mst_short_slice();
-    *(bool *)arg = mst_short_slice_works();
+    *(bool *)works_out = mst_short_slice_works();
     return NULL;
 }
 
@@ -183,7 +146,7 @@ static bool slice_works(void)
 void mst_probe(struct mst_probe *out)
 {
     *out = (struct mst_probe){
-        .waitv = waitv_works(),
+        .waitv = mst_death_many_at_once(),
         .pidfd = pidfd_works(),
     };
     try_notice(out);
