@@ -163,22 +163,14 @@ void mst_logs_make(struct mst_logs *logs, uint32_t index, uint32_t attempts, str
     if (error == 0) {
         return;
     }
-    mst_logs_undo(out);
+    if (out->out >= 0) {
+        (void)close(out->out);
+    }
+    *out = (struct mst_log){.out = -1, .error = -1};
     if (!atomic_exchange(&logs->told, true)) {
         why(logs, error, text, sizeof text);
         mst_say("%s", text);
     }
-}
-
-void mst_logs_undo(struct mst_log *log)
-{
-    if (log->out >= 0) {
-        (void)close(log->out);
-    }
-    if (log->error >= 0) {
-        (void)close(log->error);
-    }
-    *log = (struct mst_log){.out = -1, .error = -1};
 }
 
 void mst_logs_path(const struct mst_logs *logs, uint32_t index, const struct mst_log *log,

@@ -31,7 +31,7 @@ struct mst_logs {
 struct mst_log {
     bool made;
     uint32_t attempt;
-    int out, error; /* -1 once handed on */
+    int out, error; /* the output takes them over; -1: none */
 };
 
 /* Makes the folder of the job in the one that was given; NULL: there is none. 0, or the exit code
@@ -44,7 +44,6 @@ void mst_logs_begin(struct mst_logs *logs, struct mst_output *output);
 /* Makes the files of the next process of a place. Without --log-dir, or after one line about what
  * failed, there are none. */
 void mst_logs_make(struct mst_logs *logs, uint32_t index, uint32_t attempts, struct mst_log *out);
-void mst_logs_undo(struct mst_log *log);
 
 /* The path of one of a process's files; empty: it has none. */
 void mst_logs_path(const struct mst_logs *logs, uint32_t index, const struct mst_log *log,

@@ -20,7 +20,8 @@
 #include "process/spawn.h"
 
 #define OVERDUE_MS 5000
-#define KEPT 8u /* processes of a place */
+#define START_DESCRIPTORS 9u /* logs, output, page, and to hear that exec failed */
+#define KEPT 8u              /* processes of a place */
 
 bool mst_place_any(const struct mst_run_places *places, enum mst_place_state state)
 {
@@ -46,53 +47,30 @@ uint64_t mst_place_generation(const struct mst_run_places *places)
 
 /* ---- starting ---- */
 
-/* Everything a process is started with, and what is left of it for us. */
-struct start {
-    int out[2], error[2];
-    int page_fd;
-    struct mst_page *page;
-    struct mst_log log;
-};
-
-static void close_if(int fd)
-{
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-}
-
-static void start_close_child_ends(struct start *start)
-{
-    close_if(start->out[1]);
-    close_if(start->error[1]);
-    close_if(start->page_fd);
-}
-
-static void start_undo(struct start *start)
-{
-    start_close_child_ends(start);
-    close_if(start->out[0]);
-    close_if(start->error[0]);
-    mst_page_unmap(start->page);
-    mst_logs_undo(&start->log);
-}
+/* What a process is started with: the ends to write to of its output, and its page; -1: not open.
+ */
+enum { OUT, ERROR, PAGE, START_FDS };
 
 /* 0, or the error number. */
-static int start_prepare(struct start *start)
+static int start_prepare(struct mst_place *place, struct mst_process *process, int fds[START_FDS])
 {
-    int error;
+    struct mst_run_job *job = place->job;
+    struct mst_log *log = &process->log;
 
-    *start = (struct start){
-        .out = {-1, -1}, .error = {-1, -1}, .page_fd = -1, .log = {.out = -1, .error = -1}};
-    if (pipe2(start->out, O_CLOEXEC) != 0 || pipe2(start->error, O_CLOEXEC) != 0 ||
-        mst_page_create(&start->page, &start->page_fd) != MUSTER_OK) {
-        error = errno != 0 ? errno : ENOMEM;
-        start_undo(start);
-        return error;
+    if (!mst_descriptors_left(START_DESCRIPTORS) ||
+        mst_page_create(&process->page, &fds[PAGE]) != MUSTER_OK) {
+        return errno != 0 ? errno : ENOMEM;
     }
-    atomic_store(&start->page->agent_start, mst_proc_stat_start(0));
-    atomic_store(&start->page->agent, (uint64_t)getpid());
-    return 0;
+    atomic_store(&process->page->agent_start, mst_proc_stat_start(0));
+    atomic_store(&process->page->agent, (uint64_t)getpid());
+    mst_logs_make(&job->logs, place->index, place->attempts, log);
+    fds[OUT] =
+        mst_output_open(job->output, place->index, STDOUT_FILENO,
+                        (struct mst_output_file){log->out, job->options->tee}, &process->out);
+    fds[ERROR] =
+        mst_output_open(job->output, place->index, STDERR_FILENO,
+                        (struct mst_output_file){log->error, job->options->tee}, &process->error);
+    return fds[OUT] >= 0 && fds[ERROR] >= 0 ? 0 : errno;
 }
 
 /* One line, and what `env` would end with. */
@@ -115,24 +93,32 @@ static int start_failed(struct mst_place *place, int error)
                                                                  : MST_EXIT_LAUNCHER;
 }
 
-static int start_spawn(struct mst_place *place, struct start *start, struct mst_process *process)
+static int start_spawn(struct mst_place *place, struct mst_process *process,
+                       const int fds[START_FDS])
 {
     struct mst_run_job *job = place->job;
     struct mst_spawn spawn = {
         .program = job->path,
         .arguments = job->options->arguments,
         .input = MST_SPAWN_NOWHERE,
-        .out = start->out[1],
-        .error = start->error[1],
-        .given = {{start->page_fd, start->page_fd}, {job->nodes.secret_fd, job->nodes.secret_fd}}};
+        .out = fds[OUT],
+        .error = fds[ERROR],
+        .given = {{fds[PAGE], fds[PAGE]}, {job->nodes.secret_fd, job->nodes.secret_fd}}};
 
-    mst_logs_make(&job->logs, place->index, place->attempts, &start->log);
     mst_tag_text(job->tag, place->index, place->attempts, process->tag);
-    if (!mst_variables_of(&job->environment, place, process->tag, start->page_fd, &start->log)) {
+    if (!mst_variables_of(&job->environment, place, process->tag, fds[PAGE], &process->log)) {
         return ENOMEM;
     }
     spawn.environment = job->environment.entries;
     return mst_spawn_tied(&spawn, SIGKILL, job->options->dump, &process->pid);
+}
+
+static void process_free(struct mst_run_job *job, struct mst_process *process)
+{
+    mst_output_forget(job->output, process->out);
+    mst_output_forget(job->output, process->error);
+    mst_page_unmap(process->page);
+    free(process);
 }
 
 /* It is only read by other threads, with the lock. */
@@ -152,9 +138,7 @@ void mst_place_forget(struct mst_run_job *job, uint32_t index)
         mst_shared_lock(&job->shared);
         *link = process->older;
         mst_shared_unlock(&job->shared);
-        mst_output_forget(job->output, process->out);
-        mst_output_forget(job->output, process->error);
-        free(process);
+        process_free(job, process);
     }
 }
 
@@ -164,8 +148,8 @@ static bool has_run(const struct mst_place *place)
     return place->attempts > 0 && place->life == place->job->group.life;
 }
 
-/* The process runs; without memory for its output it is watched all the same. */
-static bool adopt(struct mst_place *place, struct mst_process *process, const struct start *start)
+/* The process runs. False: its death would not be noticed. */
+static bool adopt(struct mst_place *place, struct mst_process *process)
 {
     struct mst_run_job *job = place->job;
 
@@ -174,9 +158,6 @@ static bool adopt(struct mst_place *place, struct mst_process *process, const st
     process->life = job->group.life;
     process->again = has_run(place);
     process->rank = MST_RANK_NONE;
-    process->page = start->page;
-    process->log = start->log;
-    process->log.out = process->log.error = -1;
     process->started_ns = mst_lib_now_ns();
     place->attempts++;
     place->life = process->life;
@@ -189,40 +170,34 @@ static bool adopt(struct mst_place *place, struct mst_process *process, const st
     mst_shared_unlock(&job->shared);
     mst_hung_watch(place);
     mst_place_forget(job, place->index);
-    return mst_output_add_file(
-               job->output, place->index, start->out[0], STDOUT_FILENO,
-               (struct mst_output_file){.fd = start->log.out, .tee = job->options->tee},
-               &process->out) == MUSTER_OK &&
-           mst_output_add_file(
-               job->output, place->index, start->error[0], STDERR_FILENO,
-               (struct mst_output_file){.fd = start->log.error, .tee = job->options->tee},
-               &process->error) == MUSTER_OK &&
-           mst_death_add(job->death, place->slot, process->page) == MUSTER_OK;
+    return mst_death_add(job->death, place->slot, process->page) == MUSTER_OK;
 }
 
 int mst_place_start(struct mst_place *place)
 {
+    struct mst_run_job *job = place->job;
     struct mst_process *process = calloc(1, sizeof *process);
-    struct start start;
-    int error = process == NULL ? ENOMEM : start_prepare(&start);
+    int fds[START_FDS] = {-1, -1, -1};
+    int error = process != NULL ? start_prepare(place, process, fds) : ENOMEM;
 
-    if (error != 0) {
-        free(process);
-        return start_failed(place, error);
-    }
     /* Of several nodes the ranks on the others know the first one only. */
-    if (!place->job->nodes.master_given && (has_run(place) || place->job->nodes.master_port == 0)) {
-        place->job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
+    if (!job->nodes.master_given && (has_run(place) || job->nodes.master_port == 0)) {
+        job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
     }
-    error = start_spawn(place, &start, process);
-    if (error != 0) {
-        start_undo(&start);
-        free(process);
-        return start_failed(place, error);
+    error = error == 0 ? start_spawn(place, process, fds) : error;
+    for (unsigned i = 0; i < START_FDS; i++) {
+        if (fds[i] >= 0) {
+            (void)close(fds[i]);
+        }
     }
-    start_close_child_ends(&start);
-    place->start_error = 0;
-    return adopt(place, process, &start) ? 0 : start_failed(place, ENOMEM);
+    if (error == 0) {
+        place->start_error = 0;
+        return adopt(place, process) ? 0 : start_failed(place, ENOMEM);
+    }
+    if (process != NULL) {
+        process_free(job, process);
+    }
+    return start_failed(place, error);
 }
 
 void mst_place_start_all(struct mst_run_job *job)

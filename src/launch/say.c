@@ -41,15 +41,12 @@ void mst_say(const char *format, ...)
 void mst_say_with_output(struct mst_output *output)
 {
     struct mst_output_stream *stream;
-    int ends[2];
+    int fd = mst_output_open(output, MST_OUTPUT_NO_LABEL, STDERR_FILENO,
+                             (struct mst_output_file){.fd = -1}, &stream);
 
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-        return;
-    }
-    if (mst_output_add(output, MST_OUTPUT_NO_LABEL, ends[0], STDERR_FILENO, &stream) == MUSTER_OK) {
-        said_to = ends[1];
-    } else {
-        (void)close(ends[1]);
+    if (fd >= 0) {
+        (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+        said_to = fd;
     }
 }
 

@@ -401,19 +401,20 @@ void mst_output_on_failure(struct mst_output *output, void (*failed)(void *ctx, 
     output->failed_ctx = ctx;
 }
 
-muster_status mst_output_add_file(struct mst_output *output, uint32_t index, int from, int to,
-                                  struct mst_output_file file, struct mst_output_stream **out)
+int mst_output_open(struct mst_output *output, uint32_t index, int to, struct mst_output_file file,
+                    struct mst_output_stream **out)
 {
     struct mst_output_stream *stream = calloc(1, sizeof *stream);
+    int ends[2];
 
-    if (stream == NULL) {
-        (void)close(from);
+    if (stream == NULL || pipe2(ends, O_CLOEXEC) != 0) {
         if (file.fd >= 0) {
             (void)close(file.fd);
         }
-        return MUSTER_ENOMEM;
+        free(stream);
+        return -1;
     }
-    stream->from = from;
+    stream->from = ends[0];
     stream->to = to;
     stream->file = file.fd;
     stream->shown = file.fd < 0 || file.tee;
@@ -423,23 +424,18 @@ muster_status mst_output_add_file(struct mst_output *output, uint32_t index, int
             (size_t)snprintf(stream->label, sizeof stream->label, "[%u]: ", (unsigned)index);
     }
     (void)pthread_mutex_lock(&output->lock);
-    if (stream->line == NULL || !listen_to(output, from, stream)) {
+    if (stream->line == NULL || !listen_to(output, ends[0], stream)) {
         (void)pthread_mutex_unlock(&output->lock);
         close_files(stream);
         stream_free(stream);
-        return MUSTER_ENOMEM;
+        (void)close(ends[1]);
+        return -1;
     }
     stream->next = output->streams;
     output->streams = stream;
     (void)pthread_mutex_unlock(&output->lock);
     *out = stream;
-    return MUSTER_OK;
-}
-
-muster_status mst_output_add(struct mst_output *output, uint32_t index, int from, int to,
-                             struct mst_output_stream **out)
-{
-    return mst_output_add_file(output, index, from, to, (struct mst_output_file){.fd = -1}, out);
+    return ends[1];
 }
 
 void mst_output_forget(struct mst_output *output, struct mst_output_stream *stream)

@@ -44,16 +44,13 @@ void mst_output_on_failure(struct mst_output *output, void (*failed)(void *ctx, 
 /* Drops what has not come out yet. NULL: no-op. */
 void mst_output_free(struct mst_output *output);
 
-/* Copies the lines of `from`, owned from now on, to the descriptor `to` until the end of `from`;
- * a last line without an end gets one. ENOMEM: `from` is closed. */
-muster_status mst_output_add(struct mst_output *output, uint32_t index, int from, int to,
-                             struct mst_output_stream **out);
+/* The end to write to of a new pipe, close-on-exec. Its lines are copied to the descriptor `to`
+ * until it is closed everywhere, its bytes to `file`, which is closed then; a last line without an
+ * end gets one. -1 with errno: the file is closed. */
+int mst_output_open(struct mst_output *output, uint32_t index, int to, struct mst_output_file file,
+                    struct mst_output_stream **out);
 
-/* The same with a file, which is closed with `from`. */
-muster_status mst_output_add_file(struct mst_output *output, uint32_t index, int from, int to,
-                                  struct mst_output_file file, struct mst_output_stream **out);
-
-/* Nobody asks for it any more: it goes once it is at its end. NULL: no-op. */
+/* Its text is not needed any more: it is freed at its end. NULL: no-op. */
 void mst_output_forget(struct mst_output *output, struct mst_output_stream *stream);
 
 /* The last line so far that was not empty, unprintable bytes replaced; empty: none. */

@@ -18,6 +18,8 @@
 
 #include "process/output.h"
 
+static const struct mst_output_file no_file = {.fd = -1};
+
 struct scene {
     struct mst_output *output;
     struct mst_output_stream *stream;
@@ -27,14 +29,11 @@ struct scene {
 
 static void scene_open(struct scene *scene, bool label)
 {
-    int ends[2];
-
-    assert_int_equal(pipe2(ends, O_CLOEXEC) | pipe2(scene->out, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(scene->out, O_CLOEXEC), 0);
     (void)fcntl(scene->out[0], F_SETPIPE_SZ, 1 << 20);
     assert_int_equal(mst_output_new(&scene->output, label), MUSTER_OK);
-    assert_int_equal(mst_output_add(scene->output, 7, ends[0], scene->out[1], &scene->stream),
-                     MUSTER_OK);
-    scene->in = ends[1];
+    scene->in = mst_output_open(scene->output, 7, scene->out[1], no_file, &scene->stream);
+    assert_true(scene->in >= 0);
 }
 
 static void says(const struct scene *scene, const char *text)
@@ -109,14 +108,13 @@ static void the_last_line_with_words_is_kept(void **state)
     char last[MST_OUTPUT_LAST_MAX], all[256];
     struct mst_output_stream *stream;
     struct scene scene;
-    int ends[2];
+    int in;
 
     (void)state;
     scene_open(&scene, true);
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    assert_int_equal(mst_output_add(scene.output, 3, ends[0], scene.out[1], &stream), MUSTER_OK);
-    assert_int_equal(write(ends[1], "a\nred \033[0m\n \n\n", 14), 14);
-    close(ends[1]);
+    in = mst_output_open(scene.output, 3, scene.out[1], no_file, &stream);
+    assert_int_equal(write(in, "a\nred \033[0m\n \n\n", 14), 14);
+    close(in);
     mst_output_drain(scene.output);
     mst_output_last(scene.output, stream, last);
     assert_string_equal(last, "red  [0m");
@@ -205,16 +203,13 @@ static void what_is_of_no_rank_has_no_label(void **state)
     struct mst_output_stream *stream;
     struct scene scene;
     char all[256];
-    int ends[2];
+    int in;
 
     (void)state;
     scene_open(&scene, true);
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    assert_int_equal(
-        mst_output_add(scene.output, MST_OUTPUT_NO_LABEL, ends[0], scene.out[1], &stream),
-        MUSTER_OK);
-    assert_int_equal(write(ends[1], "said\n", 5), 5);
-    close(ends[1]);
+    in = mst_output_open(scene.output, MST_OUTPUT_NO_LABEL, scene.out[1], no_file, &stream);
+    assert_int_equal(write(in, "said\n", 5), 5);
+    close(in);
     scene_close(&scene, all, sizeof all);
     assert_string_equal(all, "said\n");
 }
@@ -237,15 +232,11 @@ static void on_failure(void *ctx, int error)
 static void scene_open_with(struct scene *scene, struct mst_output_file file,
                             struct failure *failure)
 {
-    int ends[2];
-
-    assert_int_equal(pipe2(ends, O_CLOEXEC) | pipe2(scene->out, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(scene->out, O_CLOEXEC), 0);
     assert_int_equal(mst_output_new(&scene->output, true), MUSTER_OK);
     mst_output_on_failure(scene->output, on_failure, failure);
-    assert_int_equal(
-        mst_output_add_file(scene->output, 7, ends[0], scene->out[1], file, &scene->stream),
-        MUSTER_OK);
-    scene->in = ends[1];
+    scene->in = mst_output_open(scene->output, 7, scene->out[1], file, &scene->stream);
+    assert_true(scene->in >= 0);
 }
 
 static size_t read_all(int fd, char *all, size_t room)

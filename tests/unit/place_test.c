@@ -185,6 +185,7 @@ static void one_that_cannot_be_started_now_is_started_later(void **state)
     stage->options.arguments = arguments;
     stage->job.nodes.master_given = true;
     stage->process.joined = true;
+    assert_int_equal(mst_output_new(&stage->job.output, false), MUSTER_OK);
     place->state = MST_PLACE_WAITS;
     place->early = 7;
     assert_int_equal(uv_timer_init(&stage->job.loop, &place->again), 0);
@@ -201,6 +202,7 @@ static void one_that_cannot_be_started_now_is_started_later(void **state)
         assert_int_equal(stage->job.end.how, MST_GOES_ON);
     }
     mst_environment_fini(&stage->job.environment);
+    mst_output_free(stage->job.output);
     uv_close((uv_handle_t *)&place->again, NULL);
     (void)kill(stage->process.pid, SIGKILL);
     (void)waitpid(stage->process.pid, NULL, 0);
@@ -219,6 +221,7 @@ static void when_all_are_started_again_none_is_held_back(void **state)
     stage->options.arguments = arguments;
     stage->job.nodes.master_given = true;
     assert_int_equal(uv_timer_init(&stage->job.loop, &stage->job.end.grace), 0);
+    assert_int_equal(mst_output_new(&stage->job.output, false), MUSTER_OK);
     stage->job.group.ends = true;
     mst_group_heard(&stage->job.group, 1, mst_slice_text(""));
     for (uint32_t i = 0; i < stage->job.places.count; i++) {
@@ -234,6 +237,7 @@ static void when_all_are_started_again_none_is_held_back(void **state)
     }
     uv_close((uv_handle_t *)&stage->job.end.grace, NULL);
     mst_environment_fini(&stage->job.environment);
+    mst_output_free(stage->job.output);
     stage_free(stage);
 }
 
@@ -295,7 +299,7 @@ static void a_life_that_has_finished_elsewhere_is_known(void **state)
 static struct mst_process *add(struct stage *stage, uint32_t index, bool joined)
 {
     struct mst_process *process = calloc(1, sizeof *process);
-    int ends[2];
+    int in;
 
     assert_non_null(process);
     *process = (struct mst_process){.older = stage->job.places.processes,
@@ -303,10 +307,10 @@ static struct mst_process *add(struct stage *stage, uint32_t index, bool joined)
                                     .attempt = stage->places[index].attempts++,
                                     .joined = joined,
                                     .end = MST_PROCESS_GONE};
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    assert_int_equal(
-        mst_output_add(stage->job.output, index, ends[0], STDOUT_FILENO, &process->out), MUSTER_OK);
-    (void)close(ends[1]);
+    in = mst_output_open(stage->job.output, index, STDOUT_FILENO,
+                         (struct mst_output_file){.fd = -1}, &process->out);
+    assert_true(in >= 0);
+    (void)close(in);
     stage->job.places.processes = process;
     return process;
 }
