@@ -272,11 +272,11 @@ static struct mst_first_cause nothing_of(const struct mst_run_job *job)
 static void of_service(const struct mst_run_job *job, struct mst_first_cause *out)
 {
     out->kind = "service";
-    out->of.pid = (uint64_t)job->supervised.lost;
+    out->of.pid = (uint64_t)job->service.lost;
     (void)snprintf(out->text, sizeof out->text,
                    "first cause: the service of job '%s' (pid %d) on %s %s, and the state of the "
                    "job was lost with it",
-                   job->name, (int)job->supervised.lost, job->host, job->supervised.how);
+                   job->name, (int)job->service.lost, job->host, job->service.how);
 }
 
 /* A program that could not be started; the text may be of what made the run start it. */
@@ -324,7 +324,7 @@ void mst_cause_find(const struct mst_run_job *job, struct mst_first_cause *out)
                        several ? job->host : "");
         return;
     case MST_ENDS_FAILED:
-        if (job->supervised.lost != 0) {
+        if (job->service.lost != 0) {
             of_service(job, out);
         } else {
             of_failure(job, out);
@@ -435,7 +435,7 @@ int mst_cause_code(const struct mst_run_job *job)
         return mst_preempted_saved(job) ? MST_EXIT_AGAIN : 1;
     }
     if (job->end.how == MST_ENDS_FAILED) {
-        return job->supervised.lost == 0 ? code_of_failure(job) : MST_EXIT_LAUNCHER;
+        return job->service.lost == 0 ? code_of_failure(job) : MST_EXIT_LAUNCHER;
     }
     return code_of_places(job);
 }

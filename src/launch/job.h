@@ -21,7 +21,6 @@
 #include "launch/service.h"
 #include "launch/session.h"
 #include "launch/shared.h"
-#include "launch/supervise.h"
 #include "process/death.h"
 #include "process/environment.h"
 #include "process/keeper.h"
@@ -44,7 +43,6 @@ struct mst_run_job {
     struct mst_output *output;
     struct mst_death *death;
     struct mst_service service;
-    struct mst_supervised supervised;
     struct mst_run_session session;
     struct mst_nodes nodes;
     struct mst_group group;

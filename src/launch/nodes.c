@@ -620,7 +620,7 @@ void mst_nodes_look(struct mst_run_job *job)
     say_all(job);
     give_up_refused(job);
     hear_restarts(job, restarts);
-    if (atomic_exchange(&nodes->given_up, false) && job->supervised.lost == 0) {
+    if (atomic_exchange(&nodes->given_up, false) && job->service.lost == 0) {
         on_given_up(job);
     }
     if (end && mst_run_several(job->options) &&

@@ -351,8 +351,7 @@ static void give_up(struct mst_place *place)
     }
     left += mst_nodes_ranks_elsewhere(job);
     if (mst_run_enough(job->options) != 0 && left >= mst_run_enough(job->options) &&
-        job->places.uses_muster && job->supervised.lost == 0 &&
-        !mst_process_aborted(place->process)) {
+        job->places.uses_muster && job->service.lost == 0 && !mst_process_aborted(place->process)) {
         mst_say("going on without #%" PRIu32 ": %" PRIu32 " are left, %" PRIu32 " are enough",
                 place->index, left, mst_run_enough(job->options));
         place->process->excused = job->options->spares != 0; /* one of them takes its place */
@@ -373,7 +372,7 @@ static void on_again(uv_timer_t *timer)
     int code = mst_place_start(place);
 
     if (code != 0 && place->state != MST_PLACE_RUNS && is_short(place->start_error)) {
-        uint64_t delay_ms = mst_supervise_back_off_ms(place->early++);
+        uint64_t delay_ms = mst_back_off_ms(place->early++);
 
         mst_say("#%" PRIu32 " could not be started; trying again in %" PRIu64 " s", place->index,
                 delay_ms / 1000);
@@ -396,7 +395,7 @@ static uint64_t delay_ms_of(struct mst_place *place)
         place->early = 0;
         return 0;
     }
-    return place->process->again ? mst_supervise_back_off_ms(place->early++) : 0;
+    return place->process->again ? mst_back_off_ms(place->early++) : 0;
 }
 
 static void start_again(struct mst_place *place, const char *name, const char *how)
@@ -444,8 +443,8 @@ static void failed(struct mst_place *place)
     if (job->end.how == MST_GOES_ON && job->nodes.rejoins) {
         place->process->excused = true;
         place->state = MST_PLACE_WAITS;
-    } else if (job->end.how != MST_GOES_ON || job->supervised.lost != 0 ||
-               !job->places.uses_muster || mst_process_aborted(place->process)) {
+    } else if (job->end.how != MST_GOES_ON || job->service.lost != 0 || !job->places.uses_muster ||
+               mst_process_aborted(place->process)) {
         give_up(place); /* nobody could take it in again, or is to */
     } else if (mst_process_gave_up(place->process)) {
         place->state = MST_PLACE_WAITS;

@@ -295,7 +295,7 @@ bool mst_preempted_answered(struct mst_run_job *job)
 
     bool asks = preempted->opened || preempted->signal != 0 || preempted->announcer.published;
 
-    if (!asks || job->supervised.lost != 0 || job->end.launch_code != 0) {
+    if (!asks || job->service.lost != 0 || job->end.launch_code != 0) {
         return true;
     }
     if (preempted->saving.step == MST_SAVING_NOT_ASKED) {

@@ -84,7 +84,7 @@ static void on_child(uv_signal_t *handle, int number)
     bool gone = false;
 
     (void)number;
-    mst_supervise_reap(job);
+    mst_service_reap(job);
     for (uint32_t i = 0; i < job->places.count; i++) {
         gone = mst_place_reap(&job->places.list[i]) || gone;
     }
@@ -200,7 +200,7 @@ static bool start_loop(struct mst_run_job *job)
     mst_faults_open(&job->faults, &job->loop, &job->shared);
     (void)uv_timer_init(&job->loop, &job->end.grace);
     (void)uv_timer_init(&job->loop, &job->end.joiners);
-    mst_supervise_open(job);
+    mst_service_open(job);
     mst_hung_init(job);
     (void)uv_signal_init(&job->loop, &job->child);
     (void)uv_signal_start(&job->child, on_child, SIGCHLD);
@@ -239,19 +239,15 @@ static void end_loop(struct mst_run_job *job)
 static int start_service(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
+    const char *http = job->service.http;
     struct muster_error err;
     int code;
 
-    job->service.secret = nodes->secret;
-    job->service.secret_made = nodes->secret_made;
-    job->service.secret_fd = nodes->secret_fd;
-    if (mst_service_start(&job->service, job->name, job->options->lease, &err) != MUSTER_OK) {
+    if (mst_service_start(job, &err) != MUSTER_OK) {
         mst_say("%s", err.text);
         return MST_EXIT_LAUNCHER;
     }
-    if (mst_service_http(&job->service) != NULL && *mst_service_http(&job->service) != '\0') {
-        const char *http = mst_service_http(&job->service);
-
+    if (*http != '\0') {
         mst_say("health and metrics on %s%s", *http == 'u' ? "" : "http://", http);
     }
     (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->service.addr);
@@ -354,7 +350,7 @@ static int own_job(struct mst_run_job *job)
         mst_say("%s", why);
         return MST_EXIT_LAUNCHER;
     }
-    if (mst_service_claim(&job->service, job->name, &err) != MUSTER_OK) {
+    if (mst_service_claim(job, &err) != MUSTER_OK) {
         mst_say("%s", err.text);
         return MST_EXIT_LAUNCHER;
     }
@@ -419,11 +415,7 @@ static int run_to_end(struct mst_run_job *job)
 
 int mst_run(const struct mst_run_options *options)
 {
-    struct mst_run_job job = {.own = *options,
-                              .service = {.http = options->http,
-                                          .buffered_bytes_max = options->buffered_bytes_max,
-                                          .record = options->record},
-                              .nodes = {.secret_fd = -1}};
+    struct mst_run_job job = {.own = *options, .nodes = {.secret_fd = -1}};
     int code;
 
     job.options = &job.own;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "launch/service.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,14 +8,21 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "launch/job.h"
+#include "launch/say.h"
 #include "os/system.h"
 #include "process/environment.h"
 #include "process/tagged.h"
 #include "service/server/journal_folder.h"
 
+#define BACK_OFF_FIRST_MS 1000u
+#define BACK_OFF_MOST_MS 60000u
+#define SOON_NS 100000000u /* a service that dies in this time may do so again */
+#define SOON_MAX 3u        /* times in a row, before the next try waits */
 #define READY_LIMIT_NS UINT64_C(10000000000)
 
 extern char **environ;
@@ -51,52 +56,54 @@ static void add(struct flags *flags, const char *format, ...)
 }
 
 /* Who may connect. */
-static void add_access(struct flags *flags, const struct mst_service *service)
+static void add_access(struct flags *flags, const struct mst_nodes *nodes)
 {
-    if (service->secret_fd >= 0) {
-        add(flags, "--secret-fd=%d", service->secret_fd);
-    } else if (service->secret[0] != '\0') {
-        add(flags, "--secret-file=%s", service->secret);
+    if (nodes->secret_fd >= 0) {
+        add(flags, "--secret-fd=%d", nodes->secret_fd);
+    } else if (nodes->secret[0] != '\0') {
+        add(flags, "--secret-file=%s", nodes->secret);
     } else {
         add(flags, "--insecure");
     }
 }
 
-/* Some are there also when they say nothing: the environment may be that of another run. */
-static void add_all(struct flags *flags, const struct mst_service *service, int ready)
+/* Some are given although they are empty: the environment may be that of another run. */
+static void add_all(struct flags *flags, const struct mst_run_job *job, int ready)
 {
-    const char *http = mst_service_http(service);
+    const struct mst_run_options *options = job->options;
 
     add(flags, "--log-level=warn");
-    add(flags, "--journal=%s", service->journal);
-    add(flags, "--orphan-removes=%s", service->secret_made ? "secret" : "journal");
+    add(flags, "--journal=%s", job->service.journal);
+    add(flags, "--orphan-removes=%s", job->nodes.secret_made ? "secret" : "journal");
     if (ready >= 0) {
         add(flags, "--ready-fd=%d", ready);
     }
-    add(flags, "--http=%.320s", http != NULL ? http : "");
-    add(flags, "--buffered-bytes-max=%" PRIu64, service->buffered_bytes_max);
-    add(flags, "--record=%.4095s", service->record != NULL ? service->record : "");
-    add(flags, "--job=%s", service->job);
-    if (service->lease[0] != '\0') {
-        add(flags, "--lease=%s", service->lease);
+    add(flags, "--http=%s", job->service.http);
+    add(flags, "--buffered-bytes-max=%" PRIu64, options->buffered_bytes_max);
+    add(flags, "--record=%.4095s", options->record != NULL ? options->record : "");
+    add(flags, "--job=%s", job->name);
+    if (options->lease != NULL && *options->lease != '\0') {
+        add(flags, "--lease=%s", options->lease);
     }
-    if (service->bound[0] != '\0') {
-        add(flags, "--addr=%s", service->bound);
-        add_access(flags, service);
+    if (job->service.bound[0] != '\0') {
+        add(flags, "--addr=%s", job->service.bound);
+        add_access(flags, &job->nodes);
     }
 }
 
-/* `ready` is its end of a pipe, or -1. Where the run is what another one has started, that one
- * kills all with its tag when it ends, and nobody would remove this one's journal and socket. */
-static int serve(struct mst_service *service, int ready)
+/* 0, or the error number. `ready` is its end of a pipe, or -1. Where the run is what another one
+ * has started, that one kills all with its tag when it ends, and this one's journal and socket
+ * would be left. */
+static int serve(struct mst_run_job *job, int ready)
 {
+    struct mst_service *service = &job->service;
     struct flags flags = {.count = 0};
     struct mst_environment environment;
     struct mst_serve how = {.program = "/proc/self/exe",
                             .name = "muster",
                             .addr = service->addr,
                             .flags = flags.list,
-                            .given = {{ready, ready}, {service->secret_fd, service->secret_fd}},
+                            .given = {{ready, ready}, {job->nodes.secret_fd, job->nodes.secret_fd}},
                             .tied = true};
     struct mst_served served;
     int error;
@@ -105,7 +112,7 @@ static int serve(struct mst_service *service, int ready)
         return ENOMEM;
     }
     (void)mst_environment_set(&environment, MST_TAG_VARIABLE, NULL);
-    add_all(&flags, service, ready);
+    add_all(&flags, job, ready);
     how.environment = environment.entries;
     error = mst_serve(&served, &how);
     mst_environment_fini(&environment);
@@ -118,15 +125,14 @@ static int serve(struct mst_service *service, int ready)
     return error;
 }
 
-/* The port that the system chose is kept: whoever reads it finds the next service there, too. */
+/* The port that the system chose is kept: a reader finds the next service there, too. */
 static void keep_port(struct mst_service *service, const char *got)
 {
-    const char *given = service->http != NULL ? strrchr(service->http, ':') : NULL;
+    char *given = strrchr(service->http, ':');
     const char *port = strrchr(got, ':');
 
     if (given != NULL && port != NULL) {
-        (void)snprintf(service->http_got, sizeof service->http_got, "%.*s%s",
-                       (int)(given - service->http), service->http, port);
+        (void)snprintf(given, sizeof service->http - (size_t)(given - service->http), "%s", port);
     }
 }
 
@@ -134,7 +140,7 @@ static void keep_port(struct mst_service *service, const char *got)
  * says nothing. */
 static bool wait_ready(struct mst_service *service, int ready)
 {
-    char line[sizeof service->http_got];
+    char line[sizeof service->http];
     size_t size;
 
     (void)mst_child_read(ready, mst_system_now_ns() + READY_LIMIT_NS, -1, line, sizeof line, &size);
@@ -148,20 +154,15 @@ static bool wait_ready(struct mst_service *service, int ready)
     return true;
 }
 
-const char *mst_service_http(const struct mst_service *service)
-{
-    return service->http_got[0] != '\0' ? service->http_got : service->http;
-}
-
 /* Beside the socket. */
-muster_status mst_service_claim(struct mst_service *service, const char *job,
-                                struct muster_error *err)
+muster_status mst_service_claim(struct mst_run_job *job, struct muster_error *err)
 {
+    struct mst_service *service = &job->service;
     char socket[MST_SOCKET_PATH_MAX];
     const char *dot;
     size_t size;
 
-    if (mst_socket_path(job, socket, true, err) != MUSTER_OK) {
+    if (mst_socket_path(job->name, socket, true, err) != MUSTER_OK) {
         return err->status;
     }
     size = strlen(socket);
@@ -182,41 +183,33 @@ void mst_service_forget(struct mst_service *service)
     service->journal_owner = 0;
 }
 
-muster_status mst_service_start(struct mst_service *service, const char *job, const char *lease,
-                                struct muster_error *err)
+muster_status mst_service_start(struct mst_run_job *job, struct muster_error *err)
 {
+    const char *http = job->options->http;
     char path[MST_SOCKET_PATH_MAX];
     int ends[2], error;
     bool is_ready;
 
-    if (mst_socket_path(job, path, true, err) != MUSTER_OK) {
+    if (mst_socket_path(job->name, path, true, err) != MUSTER_OK) {
         return err->status;
     }
-    (void)snprintf(service->job, sizeof service->job, "%s", job);
-    (void)snprintf(service->addr, sizeof service->addr, "unix:%s", path);
-    (void)snprintf(service->lease, sizeof service->lease, "%s", lease != NULL ? lease : "");
+    (void)snprintf(job->service.addr, sizeof job->service.addr, "unix:%s", path);
+    (void)snprintf(job->service.http, sizeof job->service.http, "%s", http != NULL ? http : "");
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return fail(err, "no pipe", errno);
     }
-    error = serve(service, ends[1]);
+    error = serve(job, ends[1]);
     (void)close(ends[1]);
-    is_ready = error == 0 && wait_ready(service, ends[0]);
+    is_ready = error == 0 && wait_ready(&job->service, ends[0]);
     (void)close(ends[0]);
     if (error != 0) {
         return fail(err, "no process", error);
     }
     if (!is_ready) {
-        mst_service_kill(service);
+        mst_service_kill(&job->service);
         return fail(err, "it does not answer", 0);
     }
     return MUSTER_OK;
-}
-
-muster_status mst_service_again(struct mst_service *service, struct muster_error *err)
-{
-    int error = serve(service, -1);
-
-    return error == 0 ? MUSTER_OK : fail(err, "no process", error);
 }
 
 void mst_service_stop(struct mst_service *service)
@@ -232,4 +225,89 @@ void mst_service_kill(struct mst_service *service)
         mst_child_signal(&service->served.child, SIGKILL);
         (void)mst_child_reap(&service->served.child, NULL);
     }
+}
+
+/* ---- it dies ---- */
+
+uint64_t mst_back_off_ms(uint32_t failures)
+{
+    uint64_t delay_ms = BACK_OFF_FIRST_MS;
+
+    for (uint32_t i = 0; i < failures && delay_ms < BACK_OFF_MOST_MS; i++) {
+        delay_ms *= 2;
+    }
+    return delay_ms < BACK_OFF_MOST_MS ? delay_ms : BACK_OFF_MOST_MS;
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct mst_run_job *job = timer->data;
+    struct muster_error err;
+    int error;
+
+    job->service.begun_ns = mst_lib_now_ns();
+    error = serve(job, -1);
+    if (error != 0) {
+        (void)fail(&err, "no process", error);
+        mst_say("%s", err.text);
+        (void)uv_timer_start(timer, on_again, mst_back_off_ms(job->service.deaths++), 0);
+    }
+}
+
+/* It ended by itself: it cannot bring its state back, or not keep it, and said why. */
+static void lost(struct mst_run_job *job, pid_t pid, const char *how)
+{
+    job->service.lost = pid;
+    (void)snprintf(job->service.how, sizeof job->service.how, "%s", how);
+    mst_say("the service of the job %s; the state of the job cannot be brought back", how);
+    mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
+}
+
+static uint64_t delay_ms_of(struct mst_run_job *job)
+{
+    if (mst_lib_now_ns() - job->service.begun_ns > SOON_NS) {
+        job->service.deaths = 0;
+    }
+    if (job->service.deaths++ < SOON_MAX) {
+        return 0;
+    }
+    return mst_back_off_ms(job->service.deaths - 1 - SOON_MAX);
+}
+
+static void gone(struct mst_run_job *job, pid_t pid, int status)
+{
+    uint64_t delay_ms;
+    char how[sizeof job->service.how];
+
+    if (job->end.closing) {
+        uv_stop(&job->loop);
+        return;
+    }
+    mst_status_how(status, how, sizeof how);
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+        lost(job, pid, how);
+    } else {
+        delay_ms = delay_ms_of(job);
+        mst_say("the service of the job %s; it is started again%s and goes on from its journal",
+                how, delay_ms == 0 ? "" : " after a while");
+        (void)uv_timer_start(&job->service.again, on_again, delay_ms, 0);
+    }
+}
+
+void mst_service_reap(struct mst_run_job *job)
+{
+    struct mst_child *child = &job->service.served.child;
+    pid_t pid = child->pid;
+    int status = 0;
+
+    if (pid != 0 && mst_child_await(child, 0, -1)) {
+        (void)mst_child_reap(child, &status);
+        gone(job, pid, status);
+    }
+}
+
+void mst_service_open(struct mst_run_job *job)
+{
+    (void)uv_timer_init(&job->loop, &job->service.again);
+    job->service.again.data = job;
 }

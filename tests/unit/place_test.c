@@ -370,9 +370,9 @@ static void who_ends_again_and_again_waits_for_twice_as_long_up_to_a_minute(void
 
     (void)state;
     for (uint32_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++) {
-        assert_int_equal(mst_supervise_back_off_ms(i), seconds[i] * 1000);
+        assert_int_equal(mst_back_off_ms(i), seconds[i] * 1000);
     }
-    assert_int_equal(mst_supervise_back_off_ms(UINT32_MAX), 60000);
+    assert_int_equal(mst_back_off_ms(UINT32_MAX), 60000);
 }
 
 int main(void)
