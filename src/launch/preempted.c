@@ -108,7 +108,6 @@ int mst_preempted_open(struct mst_run_job *job)
     (void)uv_timer_init(&job->loop, &preempted->again);
     (void)uv_timer_init(&job->loop, &preempted->end);
     preempted->again.data = preempted->end.data = job;
-    preempted->saving.shared = &job->shared;
     preempted->saving.session = &job->session;
     (void)snprintf(announcer->host, sizeof announcer->host, "%.63s", job->host);
     announcer->say = on_say;

@@ -15,14 +15,10 @@
 
 #define ANSWER_NS UINT64_C(3000000000) /* a service that does not answer is not waited for */
 
-static void ask(struct mst_saving *saving);
-
 static void end(struct mst_saving *saving)
 {
-    mst_shared_lock(saving->shared);
-    saving->step = MST_SAVING_ANSWERED;
-    mst_shared_unlock(saving->shared);
-    mst_shared_wake(saving->shared);
+    atomic_store(&saving->step, MST_SAVING_ANSWERED);
+    mst_shared_wake(saving->session->shared);
 }
 
 static bool is_later(const struct mst_saving_last *last, const struct mst_preempt_name *name)
@@ -31,36 +27,27 @@ static bool is_later(const struct mst_saving_last *last, const struct mst_preemp
            (name->generation == last->generation && name->k > last->k);
 }
 
-/* What its keys are listed under. */
-static const char *prefix_of(enum mst_saving_step step)
-{
-    if (step == MST_SAVING_AGREED) {
-        return MST_PREEMPT_PREFIX "agreed/";
-    }
-    return step == MST_SAVING_VERDICT ? MST_PREEMPT_PREFIX "verdict/"
-                                      : MST_PREEMPT_PREFIX "complete/";
-}
-
 static void take_key(struct mst_saving *saving, const struct mst_item *item)
 {
-    struct mst_saving_last *last =
-        saving->step == MST_SAVING_AGREED ? &saving->agreed : &saving->complete;
-    struct mst_preempt_fact fact = {.step = -1};
+    struct mst_saving_last last = {.there = true, .fact = {.step = -1}}, *known = NULL;
     struct mst_preempt_name name;
-    bool good;
 
     if (item->kind != MST_ITEM_KEY || !mst_preempt_name_read(item->name, &name)) {
         return;
     }
-    if (saving->step == MST_SAVING_VERDICT) {
-        last = &saving->withdrawn;
-        good = mst_verdict_read(item->value) == MST_VERDICT_WITHDRAWN;
-    } else {
-        good = mst_preempt_fact_read(item->value, &fact);
+    if (name.kind == MST_PREEMPT_KEY_COMPLETE && mst_preempt_fact_read(item->value, &last.fact)) {
+        known = &saving->complete;
+    } else if (name.kind == MST_PREEMPT_KEY_AGREED && !saving->again &&
+               mst_preempt_fact_read(item->value, &last.fact)) {
+        known = &saving->agreed;
+    } else if (name.kind == MST_PREEMPT_KEY_VERDICT && !saving->again &&
+               mst_verdict_read(item->value) == MST_VERDICT_WITHDRAWN) {
+        known = &saving->withdrawn;
     }
-    if (good && is_later(last, &name)) {
-        *last = (struct mst_saving_last){
-            .there = true, .generation = name.generation, .k = name.k, .fact = fact};
+    if (known != NULL && is_later(known, &name)) {
+        last.generation = name.generation;
+        last.k = name.k;
+        *known = last;
     }
 }
 
@@ -72,15 +59,9 @@ static void take_member(struct mst_saving *saving, const struct mst_item *item)
     if (item->arrived != 0) {
         saving->arrived++;
     } else if (saving->missing_count < MST_SAVING_MISSING_MAX) {
-        size_t size = item->who.host.size < sizeof missing->host ? item->who.host.size
-                                                                 : sizeof missing->host - 1;
-
         missing->index = item->who.index;
         missing->rank = item->who.rank;
-        if (size > 0) {
-            memcpy(missing->host, item->who.host.data, size);
-        }
-        missing->host[size] = '\0';
+        mst_text_print(missing->host, sizeof missing->host, "%.*s", MST_SLICE_ARGS(item->who.host));
         saving->missing_count++;
     }
 }
@@ -114,46 +95,39 @@ static bool take_page(struct mst_saving *saving, const struct mst_reply *reply)
            take_last(saving, reply->items[reply->item_count - 1].name);
 }
 
+static void ask(struct mst_saving *saving);
+
 /* With the client's lock held. What is not answered is not known. */
 static void on_answer(void *ctx, const struct mst_reply *reply)
 {
     struct mst_saving *saving = ctx;
-    bool more;
 
-    mst_shared_lock(saving->shared);
-    more = reply->status == MUSTER_OK && take_page(saving, reply);
-    if (!more) {
-        saving->step++;
-        saving->after[0] = '\0';
+    if (reply->status == MUSTER_OK && take_page(saving, reply)) {
+        ask(saving);
+    } else if (reply->status == MUSTER_OK && saving->step == MST_SAVING_KEYS && !saving->again &&
+               saving->agreed.there) {
+        saving->step = MST_SAVING_MEMBERS;
         saving->page = 0;
+        ask(saving);
+    } else {
+        end(saving);
     }
-    if (reply->status != MUSTER_OK ||
-        (saving->step == MST_SAVING_MEMBERS && (saving->again || !saving->agreed.there))) {
-        saving->step = MST_SAVING_ANSWERED;
-    }
-    mst_shared_unlock(saving->shared);
-    ask(saving);
 }
 
 /* With the client's lock held. */
 static void ask(struct mst_saving *saving)
 {
-    struct mst_request request = {.command = MST_LIST};
+    struct mst_request request = {.command = MST_LIST,
+                                  .list = {.prefix = mst_slice_text(MST_PREEMPT_PREFIX),
+                                           .after = mst_slice_text(saving->after)}};
     char name[MST_PREEMPT_NAME_ROOM];
 
-    if (saving->step == MST_SAVING_ANSWERED) {
-        end(saving);
-        return;
-    }
     if (saving->step == MST_SAVING_MEMBERS) {
         (void)snprintf(name, sizeof name, MST_PREEMPT_ROUND_SAVE "%" PRIu64, saving->agreed.k);
         request = (struct mst_request){.command = MST_ROUND_MEMBERS,
                                        .round_members = {.generation = saving->agreed.generation,
                                                          .name = mst_slice_text(name),
                                                          .after = saving->page}};
-    } else {
-        request.list.prefix = mst_slice_text(prefix_of(saving->step));
-        request.list.after = mst_slice_text(saving->after);
     }
     saving->post = (struct mst_lib_post){.complete = on_answer, .ctx = saving};
     if (mst_lib_post(saving->session->client, &request, mst_lib_now_ns() + ANSWER_NS,
@@ -162,56 +136,36 @@ static void ask(struct mst_saving *saving)
     }
 }
 
-static bool is_being_asked(struct mst_saving *saving)
+static void begin(struct mst_saving *saving)
 {
-    enum mst_saving_step step;
+    muster_client *client = saving->session->client;
 
-    mst_shared_lock(saving->shared);
-    step = saving->step;
-    mst_shared_unlock(saving->shared);
-    return step != MST_SAVING_NOT_ASKED && step != MST_SAVING_ANSWERED;
+    saving->after[0] = '\0';
+    saving->step = client != NULL ? MST_SAVING_KEYS : MST_SAVING_ANSWERED;
+    if (client != NULL) {
+        mst_lib_lock(client);
+        ask(saving);
+        mst_lib_unlock(client);
+    }
 }
 
 void mst_saving_ask(struct mst_saving *saving)
 {
-    struct mst_shared *shared = saving->shared;
-    struct mst_run_session *session = saving->session;
-
-    if (is_being_asked(saving)) {
-        return; /* its answer is on its way */
-    }
-    *saving = (struct mst_saving){.step = MST_SAVING_AGREED, .shared = shared, .session = session};
-    if (session->client == NULL) {
-        saving->step = MST_SAVING_ANSWERED;
-        return;
-    }
-    mst_lib_lock(session->client);
-    ask(saving);
-    mst_lib_unlock(session->client);
+    if (saving->step == MST_SAVING_NOT_ASKED || mst_saving_answered(saving)) {
+        *saving = (struct mst_saving){.session = saving->session};
+        begin(saving);
+    } /* else the answer is on its way */
 }
 
 void mst_saving_ask_again(struct mst_saving *saving)
 {
-    muster_client *client = saving->session->client;
-
-    if (client == NULL) {
-        return;
-    }
-    mst_lib_lock(client);
     saving->again = true;
-    saving->step = MST_SAVING_COMPLETE;
-    ask(saving);
-    mst_lib_unlock(client);
+    begin(saving);
 }
 
-bool mst_saving_answered(struct mst_saving *saving)
+bool mst_saving_answered(const struct mst_saving *saving)
 {
-    bool answered;
-
-    mst_shared_lock(saving->shared);
-    answered = saving->step == MST_SAVING_ANSWERED;
-    mst_shared_unlock(saving->shared);
-    return answered;
+    return atomic_load(&saving->step) == MST_SAVING_ANSWERED;
 }
 
 bool mst_saving_saved(const struct mst_saving *saving, uint64_t generation)
@@ -237,7 +191,7 @@ static bool is_unsaved(const struct mst_saving *saving, uint64_t generation)
 
 const struct mst_saving_last *mst_saving_last(const struct mst_saving *saving, uint64_t generation)
 {
-    if (saving->step != MST_SAVING_ANSWERED) {
+    if (!mst_saving_answered(saving)) {
         return NULL;
     }
     if (!mst_saving_saved(saving, generation) && is_unsaved(saving, generation)) {
@@ -271,7 +225,7 @@ void mst_saving_text(const struct mst_saving *saving, uint64_t generation, bool 
 {
     struct mst_text line = mst_text_in(text, room);
 
-    if (saving->step != MST_SAVING_ANSWERED || mst_saving_saved(saving, generation)) {
+    if (!mst_saving_answered(saving) || mst_saving_saved(saving, generation)) {
         return;
     }
     if (!is_unsaved(saving, generation)) {

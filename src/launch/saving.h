@@ -5,8 +5,9 @@
 /* What became of the save that followed a notice: asked of the service when the ranks have ended,
  * or must. `generation` is the last one that a process of this node was in. */
 
+#include <stdatomic.h>
+
 #include "client/shell/internal.h"
-#include "launch/shared.h"
 #include "preempt/publish.h"
 
 struct mst_run_session;
@@ -14,11 +15,9 @@ struct mst_run_session;
 /* What the service knows of the last save, asked in steps. */
 enum mst_saving_step {
     MST_SAVING_NOT_ASKED = 0,
-    MST_SAVING_AGREED = 1,   /* which step was agreed */
-    MST_SAVING_VERDICT = 2,  /* whether that came to nothing as the notice was taken back */
-    MST_SAVING_COMPLETE = 3, /* which was saved by all */
-    MST_SAVING_MEMBERS = 4,  /* who had saved */
-    MST_SAVING_ANSWERED = 5
+    MST_SAVING_KEYS = 1,    /* which step was agreed, whether that was withdrawn, what was saved */
+    MST_SAVING_MEMBERS = 2, /* which ranks had saved */
+    MST_SAVING_ANSWERED = 3
 };
 
 #define MST_SAVING_MISSING_MAX 8u
@@ -36,24 +35,23 @@ struct mst_saving_last {
 };
 
 struct mst_saving {
-    struct mst_shared *shared;
     struct mst_run_session *session;
     struct mst_lib_post post;
     char after[MST_PREEMPT_NAME_ROOM]; /* where the listing goes on */
     uint64_t page;
     bool again; /* only what may have changed since the first time */
 
-    /* Written by the client's threads, under the run's lock until it is answered. */
-    enum mst_saving_step step;
+    /* Written by the client's threads until it is answered. */
     struct mst_saving_last agreed, withdrawn, complete;
     uint32_t arrived, expected, missing_count; /* 0 expected: not known */
     struct mst_saving_missing missing[MST_SAVING_MISSING_MAX];
+    _Atomic(enum mst_saving_step) step;
 };
 
 /* Asks; what is under way is left alone. Does not wait. */
 void mst_saving_ask(struct mst_saving *saving);
 void mst_saving_ask_again(struct mst_saving *saving); /* whether all have saved since */
-bool mst_saving_answered(struct mst_saving *saving);
+bool mst_saving_answered(const struct mst_saving *saving);
 
 /* Whether all that the processes of this node did last was to save, with all others. */
 bool mst_saving_saved(const struct mst_saving *saving, uint64_t generation);
