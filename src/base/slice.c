@@ -20,6 +20,17 @@ bool mst_slice_starts_with(struct mst_slice whole, struct mst_slice prefix)
            (prefix.size == 0 || memcmp(whole.data, prefix.data, prefix.size) == 0);
 }
 
+struct mst_slice mst_slice_copy(char *array, size_t room, struct mst_slice words)
+{
+    size_t size = words.size < room ? words.size : room - 1;
+
+    if (size > 0) {
+        memcpy(array, words.data, size);
+    }
+    array[size] = '\0';
+    return mst_slice_of(array, size);
+}
+
 bool mst_slice_has_nul(struct mst_slice slice)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);

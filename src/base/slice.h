@@ -22,6 +22,9 @@ bool mst_slice_equal(struct mst_slice a, struct mst_slice b);
 bool mst_slice_starts_with(struct mst_slice whole, struct mst_slice prefix);
 bool mst_slice_has_nul(struct mst_slice slice);
 
+/* A copy in `array`, which has `room` for it and a NUL behind it; cut if too long. */
+struct mst_slice mst_slice_copy(char *array, size_t room, struct mst_slice words);
+
 /* Order of the bytes, a prefix before what it is a prefix of. <0, 0, >0. */
 static inline int mst_slice_compare(struct mst_slice a, struct mst_slice b)
 {

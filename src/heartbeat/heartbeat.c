@@ -80,7 +80,6 @@ struct mst_heartbeat {
 
     uint64_t tags, tag; /* of the open call; 0: none */
     bool owe_request, owe_agreed, owe_late, owe_failed, owe_crash;
-    bool out;
     enum mst_heartbeat_why why;
     muster_status status;
     uint32_t told; /* of FAILED */
@@ -586,7 +585,7 @@ static void fill_request(struct mst_heartbeat *heartbeat)
 {
     struct mst_request *request = &heartbeat->request;
 
-    *request = (struct mst_request){.command = MST_ROUND};
+    request->command = MST_ROUND;
     request->round.generation = heartbeat->generation;
     request->round.name = mst_slice_text(MST_HEARTBEAT_ROUND);
     request->round.number = heartbeat->number;
@@ -610,7 +609,6 @@ static const void *next(void *machine)
     struct mst_heartbeat *heartbeat = machine;
     struct mst_heartbeat_effect *effect = &heartbeat->effect;
 
-    MST_ASSERT(!heartbeat->out);
     *effect = (struct mst_heartbeat_effect){.why = heartbeat->why,
                                             .status = heartbeat->status,
                                             .generation = heartbeat->generation,
@@ -634,27 +632,17 @@ static const void *next(void *machine)
         effect->type = MST_HEARTBEAT_LATE;
     } else if (heartbeat->owe_request) {
         heartbeat->owe_request = false;
+        mst_machine_call(&effect->head, heartbeat->tag, &heartbeat->request);
         fill_request(heartbeat);
-        effect->head = (struct mst_machine_effect){
-            .kind = MST_MACHINE_CALL, .tag = heartbeat->tag, .request = &heartbeat->request};
     } else {
         heartbeat->reply = NULL; /* it lives no longer than this */
         return NULL;
     }
-    heartbeat->out = true;
     return effect;
 }
 
-static void done(void *machine, const void *effect)
-{
-    struct mst_heartbeat *heartbeat = machine;
-
-    MST_ASSERT(heartbeat->out && effect == &heartbeat->effect);
-    heartbeat->out = false;
-}
-
 const struct mst_machine mst_heartbeat_machine = {
-    .reply = take_reply, .tick = tick, .deadline_ns = deadline_ns, .next = next, .done = done};
+    .reply = take_reply, .tick = tick, .deadline_ns = deadline_ns, .next = next};
 
 uint32_t mst_heartbeat_token(const struct mst_heartbeat *heartbeat)
 {

@@ -14,17 +14,10 @@ static void store(unsigned char *out, unsigned element, int64_t number)
     }
 }
 
-static void effect_request(struct mst_preempt *preempt, uint64_t tag)
-{
-    preempt->request = (struct mst_request){0};
-    preempt->effect.head = (struct mst_machine_effect){
-        .kind = MST_MACHINE_CALL, .tag = tag, .request = &preempt->request};
-}
-
 static void effect_watch(struct mst_preempt *preempt)
 {
     preempt->watch_tag = ++preempt->tags;
-    effect_request(preempt, preempt->watch_tag);
+    mst_machine_call(&preempt->effect.head, preempt->watch_tag, &preempt->request);
     preempt->request = preempt->follow.request;
 }
 
@@ -98,7 +91,7 @@ static void request_list(struct mst_preempt *preempt)
 
 static void effect_round(struct mst_preempt *preempt)
 {
-    effect_request(preempt, preempt->round_tag);
+    mst_machine_call(&preempt->effect.head, preempt->round_tag, &preempt->request);
     preempt->request.command = MST_ROUND;
     preempt->request.round.generation = preempt->view.generation;
     preempt->request.round.any_deadline = true;
@@ -121,7 +114,7 @@ static void effect_insert(struct mst_preempt *preempt, uint64_t tag,
 {
     size_t size = mst_preempt_name_write(preempt->name, sizeof(preempt->name), name);
 
-    effect_request(preempt, tag);
+    mst_machine_call(&preempt->effect.head, tag, &preempt->request);
     preempt->write = (struct mst_write){
         .kind = MST_INSERT, .key = mst_slice_of(preempt->name, size), .value = value};
     preempt->request.command = MST_WRITE;
@@ -287,18 +280,9 @@ const void *mst_preempt_next(void *machine)
 {
     struct mst_preempt *preempt = machine;
 
-    MST_ASSERT(!preempt->out);
     memset(&preempt->effect, 0, offsetof(struct mst_preempt_effect, outcome)); /* for its type */
-    preempt->out = fill_gate(preempt) || fill_request(preempt) || fill_shell(preempt);
-    return preempt->out ? &preempt->effect : NULL;
-}
-
-void mst_preempt_done(void *machine, const void *effect)
-{
-    struct mst_preempt *preempt = machine;
-
-    MST_ASSERT(preempt->out && effect == &preempt->effect);
-    preempt->out = false;
+    return fill_gate(preempt) || fill_request(preempt) || fill_shell(preempt) ? &preempt->effect
+                                                                              : NULL;
 }
 
 /* ---- checks ---- */

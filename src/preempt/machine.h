@@ -166,7 +166,6 @@ struct mst_preempt {
     bool has_outcome; /* of `saved`, in that generation */
     bool owe_watch, owe_round, owe_verdict, owe_record;
     bool owe_gate, owe_forget, owe_noticed, owe_saved;
-    bool out;
 
     char hosts[MST_NAMES_MAX][MST_NOTICE_HOST_ROOM];
     char name[MST_PREEMPT_NAME_ROOM];
@@ -207,6 +206,5 @@ void mst_preempt_decided(struct mst_preempt *preempt, uint64_t now_ns,
 /* The machine's functions (proto/machine.h) that are not in preempt.c. */
 void mst_preempt_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply);
 const void *mst_preempt_next(void *machine);
-void mst_preempt_done(void *machine, const void *effect);
 
 #endif

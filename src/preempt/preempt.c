@@ -814,8 +814,7 @@ const struct mst_machine mst_preempt_machine = {.attention = attention,
                                                 .reply = mst_preempt_reply,
                                                 .tick = tick,
                                                 .deadline_ns = deadline_ns,
-                                                .next = mst_preempt_next,
-                                                .done = mst_preempt_done};
+                                                .next = mst_preempt_next};
 
 /* ---- what it knows ---- */
 

@@ -43,7 +43,7 @@ struct mst_publish {
     uint32_t tries, written, pending;
     uint64_t covered, now_ns;
     uint64_t tags, tag;
-    bool owe_call, owe_finish, out;
+    bool owe_call, owe_finish;
     muster_status status;
     bool has_reply;
     struct mst_reply reply;
@@ -347,9 +347,7 @@ static void request_writes(struct mst_publish *publish)
 static void fill_call(struct mst_publish *publish)
 {
     publish->owe_call = false;
-    publish->request = (struct mst_request){0};
-    publish->effect.head = (struct mst_machine_effect){
-        .kind = MST_MACHINE_CALL, .tag = publish->tag, .request = &publish->request};
+    mst_machine_call(&publish->effect.head, publish->tag, &publish->request);
     if (publish->state == LISTING) {
         publish->request.command = MST_LIST;
         publish->request.list.prefix = mst_slice_text(MST_PREEMPT_PREFIX);
@@ -363,7 +361,6 @@ static const void *next(void *machine)
 {
     struct mst_publish *publish = machine;
 
-    MST_ASSERT(!publish->out);
     publish->effect = (struct mst_publish_effect){0};
     if (publish->owe_call) {
         fill_call(publish);
@@ -375,19 +372,10 @@ static const void *next(void *machine)
     } else {
         return NULL;
     }
-    publish->out = true;
     return &publish->effect;
 }
 
-static void done(void *machine, const void *effect)
-{
-    struct mst_publish *publish = machine;
-
-    MST_ASSERT(publish->out && effect == &publish->effect);
-    publish->out = false;
-}
-
-const struct mst_machine mst_publish_machine = {.reply = take_reply, .next = next, .done = done};
+const struct mst_machine mst_publish_machine = {.reply = take_reply, .next = next};
 
 void mst_publish_check(const struct mst_publish *publish)
 {

@@ -6,7 +6,8 @@
  * it. restart, preempt, its publisher and heartbeat are such machines. client/shell/host.h drives
  * any of them in a client; tests and the simulator drive them without one. Each input carries the
  * time and may be followed by effects. The driver drains them, one at a time, before the next
- * input. Inputs of only one machine are functions of its own header. */
+ * input, while what the input borrowed (a reply) still lives. Inputs of only one machine are
+ * functions of its own header. */
 
 #include "proto/reply.h"
 #include "proto/request.h"
@@ -24,8 +25,16 @@ enum mst_machine_effect_kind {
 struct mst_machine_effect {
     enum mst_machine_effect_kind kind;
     uint64_t tag;                      /* CALL, CANCEL: never 0, never reused by this machine */
-    const struct mst_request *request; /* CALL: borrowed until done */
+    const struct mst_request *request; /* CALL: borrowed, as the effect is */
 };
+
+/* Makes an effect a CALL. The request is empty: the machine fills it in. */
+static inline void mst_machine_call(struct mst_machine_effect *effect, uint64_t tag,
+                                    struct mst_request *request)
+{
+    *request = (struct mst_request){0};
+    *effect = (struct mst_machine_effect){.kind = MST_MACHINE_CALL, .tag = tag, .request = request};
+}
 
 /* `machine` is the one that its `new` made. NULL: it has no such input. */
 struct mst_machine {
@@ -37,8 +46,9 @@ struct mst_machine {
     void (*reply)(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply);
     void (*tick)(void *machine, uint64_t now_ns);
     uint64_t (*deadline_ns)(const void *machine); /* of the next tick; UINT64_MAX: never */
-    const void *(*next)(void *machine); /* the machine's effect; NULL: nothing is left to do */
-    void (*done)(void *machine, const void *effect);
+    /* The machine's next effect, which lives until the next input, or the next call of this.
+     * NULL: nothing is left to do. */
+    const void *(*next)(void *machine);
 };
 
 #endif

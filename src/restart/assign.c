@@ -15,6 +15,7 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "proto/vector.h"
 #include "restart/machine.h"
 
 #define INDEX_BITS 20u
@@ -32,24 +33,9 @@ static int64_t bid(const struct mst_restart *restart)
     return (int64_t)(generation << INDEX_BITS | (INDEX_MAX - index));
 }
 
-static bool elected(const struct mst_restart *restart, struct mst_slice value)
-{
-    const unsigned char *bytes = value.data;
-    uint64_t number = 0;
-
-    if (value.size < 8) {
-        return false;
-    }
-    for (unsigned i = 0; i < 8; i++) {
-        number |= (uint64_t)bytes[i] << (8 * i);
-    }
-    return number == (uint64_t)bid(restart);
-}
-
 void mst_restart_meet(struct mst_restart *restart)
 {
     mst_restart_move(restart, MST_ASSIGNING);
-    mst_restart_call(restart);
     restart->step = MST_STEP_MEET;
     restart->write_tag = ++restart->tags;
     restart->owe_write = true;
@@ -76,18 +62,15 @@ void mst_restart_assign_write(struct mst_restart *restart)
 static void request_meeting(struct mst_restart *restart)
 {
     struct mst_request *request = &restart->request;
-    uint64_t number = (uint64_t)bid(restart);
 
-    for (unsigned i = 0; i < 8; i++) {
-        restart->data[i] = (unsigned char)(number >> (8 * i));
-    }
+    mst_vector_put(restart->data, 0, bid(restart));
     request->command = MST_ROUND;
     request->round.generation = restart->view.generation;
     request->round.name = mst_slice_text("muster/assign");
     request->round.number = restart->meetings++;
     request->round.on_loss = MST_FAIL;
     request->round.reduce = MST_REDUCE_MAX;
-    request->round.data = mst_slice_of(restart->data, 8);
+    request->round.data = mst_slice_of(restart->data, MST_VECTOR_ELEMENT);
 }
 
 void mst_restart_assign_request(struct mst_restart *restart)
@@ -127,7 +110,7 @@ void mst_restart_give_up(struct mst_restart *restart, muster_status status, stru
     }
     restart->vote.end = MST_END_ASSIGNMENT;
     restart->vote.end_status = status;
-    mst_restart_seal(restart);
+    mst_restart_move(restart, MST_SEALING);
 }
 
 static void list(struct mst_restart *restart)
@@ -143,16 +126,19 @@ static void list(struct mst_restart *restart)
     }
     restart->listed.generation = restart->view.generation;
     restart->step = MST_STEP_LIST;
-    mst_restart_call(restart);
+    mst_restart_call(restart, true);
 }
 
 static void met(struct mst_restart *restart, const struct mst_reply *reply)
 {
-    if (reply->status == MUSTER_OK && elected(restart, reply->value) && !restart->failed) {
+    bool elected =
+        reply->value.size >= MST_VECTOR_ELEMENT && mst_vector_at(reply->value, 0) == bid(restart);
+
+    if (reply->status == MUSTER_OK && elected && !restart->failed) {
         list(restart);
     } else if (reply->status == MUSTER_OK || reply->status == MUSTER_ELOST ||
                reply->status == MUSTER_ECANCELLED || reply->status == MUSTER_EFENCED) {
-        mst_restart_seal(restart);
+        mst_restart_move(restart, MST_SEALING);
     } else {
         mst_restart_finish(restart, reply->status, MST_WHY_REPLY, reply);
     }
@@ -166,14 +152,14 @@ static void listed(struct mst_restart *restart, const struct mst_reply *reply)
         status = mst_places_add(&restart->listed, reply);
     }
     if (status == MUSTER_EFENCED) { /* this rank was given up; the seal will be told */
-        mst_restart_seal(restart);
+        mst_restart_move(restart, MST_SEALING);
     } else if (status != MUSTER_OK) {
         mst_restart_give_up(restart, status, mst_slice_text("the places could not be read"));
     } else if (reply->next != 0 && restart->listed.count > 0) {
-        mst_restart_call(restart);
+        mst_restart_call(restart, true);
     } else {
         mst_places_close(&restart->listed, &restart->table);
-        mst_restart_call_nothing(restart);
+        mst_restart_call(restart, false);
         restart->step = MST_STEP_ASSIGN;
         restart->owe_assign = true;
     }
@@ -211,6 +197,6 @@ void mst_restart_assigned(struct mst_restart *restart, uint64_t now_ns, muster_s
     mst_places_free(&restart->table, &restart->mem);
     restart->table = restart->listed;
     restart->listed = (struct mst_places){0};
-    mst_restart_seal(restart);
+    mst_restart_move(restart, MST_SEALING);
     restart->ordering = true;
 }

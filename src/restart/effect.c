@@ -48,29 +48,15 @@ static void request_round(struct mst_restart *restart)
     }
 }
 
-static void effect_request(struct mst_restart *restart, uint64_t tag)
-{
-    restart->request = (struct mst_request){0};
-    restart->effect.head = (struct mst_machine_effect){
-        .kind = MST_MACHINE_CALL, .tag = tag, .request = &restart->request};
-}
-
 static void effect_fault(struct mst_restart *restart)
 {
     restart->owe_fault = false;
-    effect_request(restart, restart->fault_tag);
+    mst_machine_call(&restart->effect.head, restart->fault_tag, &restart->request);
     restart->request.command = MST_FAULT;
     restart->request.fault.generation = restart->fault_generation;
     restart->request.fault.kind = restart->kind;
     restart->request.fault.code = restart->code;
     restart->request.fault.text = mst_slice_of(restart->text, restart->text_size);
-}
-
-static void effect_faults(struct mst_restart *restart)
-{
-    restart->effect.faults = restart->records.first;
-    restart->effect.fault_count = restart->records.count;
-    restart->effect.faults_total = restart->records.total;
 }
 
 /* What goes to the service, in the order in which it must reach it: the fault and the own place
@@ -81,11 +67,11 @@ static bool fill_request(struct mst_restart *restart)
         effect_fault(restart);
     } else if (restart->owe_write) {
         restart->owe_write = false;
-        effect_request(restart, restart->write_tag);
+        mst_machine_call(&restart->effect.head, restart->write_tag, &restart->request);
         mst_restart_assign_write(restart);
     } else if (restart->owe_round) {
         restart->owe_round = false;
-        effect_request(restart, restart->round_tag);
+        mst_machine_call(&restart->effect.head, restart->round_tag, &restart->request);
         request_round(restart);
     } else if (restart->owe_cancel) {
         restart->owe_cancel = false;
@@ -107,7 +93,7 @@ static bool fill_shell(struct mst_restart *restart)
         effect->type = MST_RESTART_ENTER;
         effect->view = restart->view;
         effect->iteration = restart->vote.iteration - 1;
-        effect_faults(restart);
+        effect->faults = &restart->records;
     } else if (restart->owe_tell) {
         restart->owe_tell = false;
         effect->type = MST_RESTART_TELL;
@@ -117,7 +103,7 @@ static bool fill_shell(struct mst_restart *restart)
     } else if (restart->owe_unwind) {
         restart->owe_unwind = false;
         effect->type = MST_RESTART_UNWIND;
-        effect_faults(restart);
+        effect->faults = &restart->records;
     } else if (restart->owe_assign) {
         restart->owe_assign = false;
         effect->type = MST_RESTART_ASSIGN;
@@ -128,9 +114,9 @@ static bool fill_shell(struct mst_restart *restart)
         effect->type = MST_RESTART_FINISH;
         effect->status = restart->status;
         effect->why = restart->why;
-        effect->reply = restart->has_reply ? &restart->reply : NULL;
+        effect->reply = restart->reply;
         effect->heard = restart->heard;
-        effect_faults(restart);
+        effect->faults = &restart->records;
     } else {
         return false;
     }
@@ -141,18 +127,8 @@ const void *mst_restart_next(void *machine)
 {
     struct mst_restart *restart = machine;
 
-    MST_ASSERT(!restart->out);
     restart->effect = (struct mst_restart_effect){0};
-    restart->out = fill_request(restart) || fill_shell(restart);
-    return restart->out ? &restart->effect : NULL;
-}
-
-void mst_restart_done(void *machine, const void *effect)
-{
-    struct mst_restart *restart = machine;
-
-    MST_ASSERT(restart->out && effect == &restart->effect);
-    restart->out = false;
+    return fill_request(restart) || fill_shell(restart) ? &restart->effect : NULL;
 }
 
 /* ---- checks ---- */

@@ -42,7 +42,7 @@ enum mst_restart_join {
     MST_JOIN_SEAT  /* as a spare: until it is seated or all are done */
 };
 
-enum { MST_FAULT_ROOM = 1024, MST_HOST_ROOM = 256, MST_BACKOFF_MAX_MS = 50 };
+enum { MST_FAULT_ROOM = 1024, MST_BACKOFF_MAX_MS = 50 };
 
 struct mst_restart {
     struct mst_mem mem;
@@ -77,6 +77,7 @@ struct mst_restart {
     muster_status result; /* OK or EPREEMPTED: what FINISH says after the completion */
     muster_status status; /* of the FINISH that is owed, or that LEAVING leads to */
     enum mst_restart_why why;
+    const struct mst_reply *reply; /* of the FINISH that is owed; NULL: none */
 
     struct mst_vote vote;
     struct mst_record_list records;
@@ -99,14 +100,10 @@ struct mst_restart {
     /* Effects not yet given out. */
     bool owe_fault, owe_write, owe_cancel, owe_round, owe_enter, owe_tell, owe_cut, owe_unwind,
         owe_assign, owe_finish;
-    bool out; /* `effect` is given out and not done */
-    bool has_reply;
 
     struct mst_restart_effect effect;
     struct mst_request request;
     struct mst_write write;
-    struct mst_reply reply; /* borrows from `hosts` */
-    char hosts[MST_NAMES_MAX][MST_HOST_ROOM];
     char text[MST_FAULT_ROOM];
     char name[MST_PLACE_NAME_ROOM];            /* of the key in the open request... */
     unsigned char value[MST_PLACE_VALUE_ROOM]; /* ...its value... */
@@ -114,10 +111,9 @@ struct mst_restart {
 };
 
 /* restart.c */
+/* A call of the state that is left is of no interest any more. */
 void mst_restart_move(struct mst_restart *restart, enum mst_restart_state to);
-void mst_restart_call(struct mst_restart *restart); /* one more call of the state */
-void mst_restart_call_nothing(struct mst_restart *restart);
-void mst_restart_seal(struct mst_restart *restart);
+void mst_restart_call(struct mst_restart *restart, bool calls); /* one more call of the state */
 void mst_restart_seat(struct mst_restart *restart, enum mst_restart_join join);
 void mst_restart_unwind(struct mst_restart *restart, uint64_t now_ns);
 void mst_restart_leave(struct mst_restart *restart, muster_status status, enum mst_restart_why why);
@@ -143,6 +139,5 @@ void mst_restart_assign_write(struct mst_restart *restart);   /* the same, of th
 /* The machine's functions (proto/machine.h) that are not in restart.c. */
 void mst_restart_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply);
 const void *mst_restart_next(void *machine);
-void mst_restart_done(void *machine, const void *effect);
 
 #endif

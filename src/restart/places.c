@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/text.h"
 
 #define DIGITS 8u
 #define VERSION 1u
@@ -11,14 +12,7 @@
 /* In hexadecimal and all equally long, so that the list comes in the order of the indices. */
 size_t mst_place_name(uint32_t index, char out[MST_PLACE_NAME_ROOM])
 {
-    static const char digits[] = "0123456789abcdef";
-    size_t size = sizeof(MST_PLACE_PREFIX) - 1;
-
-    memcpy(out, MST_PLACE_PREFIX, size);
-    for (unsigned i = 0; i < DIGITS; i++) {
-        out[size++] = digits[index >> (4 * (DIGITS - 1 - i)) & 15];
-    }
-    return size;
+    return mst_text_print(out, MST_PLACE_NAME_ROOM, MST_PLACE_PREFIX "%08x", index);
 }
 
 static bool name_read(struct mst_slice name, uint32_t *index)
@@ -44,9 +38,9 @@ static bool name_read(struct mst_slice name, uint32_t *index)
     return true;
 }
 
-static size_t put(unsigned char *out, size_t at, uint32_t number, unsigned bytes)
+static size_t put(unsigned char *out, size_t at, uint32_t number)
 {
-    for (unsigned i = 0; i < bytes; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         out[at++] = (unsigned char)(number >> (8 * i));
     }
     return at;
@@ -66,10 +60,11 @@ static size_t put_text(unsigned char *out, size_t at, struct mst_slice text, siz
 size_t mst_place_value(uint32_t previous, uint32_t node, struct mst_slice host,
                        struct mst_slice label, unsigned char out[MST_PLACE_VALUE_ROOM])
 {
-    size_t at = put(out, 0, VERSION, 1);
+    size_t at = 0;
 
-    at = put(out, at, previous, 4);
-    at = put(out, at, node, 4);
+    out[at++] = VERSION;
+    at = put(out, at, previous);
+    at = put(out, at, node);
     at = put_text(out, at, host, MST_PLACE_HOST_ROOM);
     return put_text(out, at, label, MST_PLACE_LABEL_ROOM);
 }
@@ -169,21 +164,19 @@ muster_status mst_places_add(struct mst_places *places, const struct mst_reply *
     return MUSTER_OK;
 }
 
-static const struct muster_place *find(const struct mst_places *places, uint32_t index)
+/* Of those of `old`: both lists ascend. */
+static uint32_t count_lost(const struct mst_places *places, const struct mst_places *old)
 {
-    for (uint32_t low = 0, high = places->count; low < high;) {
-        uint32_t at = low + (high - low) / 2;
+    uint32_t lost = 0;
+    uint32_t at = 0;
 
-        if (places->list[at].index == index) {
-            return &places->list[at];
+    for (uint32_t i = 0; i < old->count; i++) {
+        while (at < places->count && places->list[at].index < old->list[i].index) {
+            at++;
         }
-        if (places->list[at].index < index) {
-            low = at + 1;
-        } else {
-            high = at;
-        }
+        lost += at == places->count || places->list[at].index != old->list[i].index;
     }
-    return NULL;
+    return lost;
 }
 
 /* From the back, so that nothing is overwritten before it was read. */
@@ -213,12 +206,9 @@ static void merge(struct mst_places *places, const struct mst_places *old, uint3
 
 void mst_places_close(struct mst_places *places, const struct mst_places *old)
 {
-    uint32_t lost = 0;
+    uint32_t lost = count_lost(places, old);
     uint32_t number = 0;
 
-    for (uint32_t i = 0; i < old->count; i++) {
-        lost += !find(places, old->list[i].index);
-    }
     if (lost > 0 && places->count + lost <= places->room) {
         merge(places, old, lost);
     }

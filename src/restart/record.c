@@ -1,50 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "restart/record.h"
 
-#include <string.h>
-
 #include "base/digest.h"
+#include "base/text.h"
+#include "base/time.h"
 
-static void copy(char *out, size_t room, struct mst_slice text)
+void mst_fault_fill(struct muster_fault *out, uint64_t now_ns, uint64_t generation,
+                    const struct mst_who *who, struct mst_slice text)
 {
-    size_t size = text.size < room ? text.size : room - 1;
+    struct mst_text line;
 
-    if (size > 0) {
-        memcpy(out, text.data, size);
+    *out = (struct muster_fault){.kind = (enum muster_fault_kind)who->cause,
+                                 .code = who->code,
+                                 .index = who->index,
+                                 .rank = who->rank,
+                                 .generation = generation,
+                                 .incarnation = who->incarnation,
+                                 .pid = who->pid,
+                                 .wall_ms = (int64_t)(now_ns / NS_PER_MS - who->heard_ms),
+                                 .detector = -1};
+    (void)mst_slice_copy(out->host, sizeof(out->host), who->host);
+    if (text.size >= sizeof(out->text)) {
+        text.size = sizeof(out->text) - 1;
     }
-    out[size] = 0;
-}
-
-void mst_record_list_clear(struct mst_record_list *list)
-{
-    list->count = 0;
-    list->total = 0;
-}
-
-static void take_one(struct mst_fault_record *record, uint64_t now_ns, const struct mst_item *item)
-{
-    *record = (struct mst_fault_record){.kind = item->who.cause,
-                                        .code = item->who.code,
-                                        .index = item->who.index,
-                                        .rank = item->who.rank,
-                                        .generation = item->number,
-                                        .incarnation = item->who.incarnation,
-                                        .pid = item->who.pid,
-                                        .after_ms = item->arrived,
-                                        .ago_ms = item->who.heard_ms,
-                                        .heard_ns = now_ns,
-                                        .detector = (int64_t)item->expected - 1};
-    copy(record->host, sizeof(record->host), item->who.host);
-    copy(record->text, sizeof(record->text), item->value);
+    line = mst_text_in(out->text, sizeof(out->text)); /* one line, whatever the rank sent */
+    mst_text_slice(&line, text);
 }
 
 void mst_record_list_take(struct mst_record_list *list, uint64_t now_ns,
                           const struct mst_reply *reply)
 {
-    mst_record_list_clear(list);
+    list->count = 0;
     for (uint32_t i = 0; i < reply->item_count && list->count < MST_NAMES_MAX; i++) {
-        if (reply->items[i].kind == MST_ITEM_FAULT) {
-            take_one(&list->first[list->count++], now_ns, &reply->items[i]);
+        const struct mst_item *item = &reply->items[i];
+        struct muster_fault *fault = &list->first[list->count];
+
+        if (item->kind == MST_ITEM_FAULT) {
+            mst_fault_fill(fault, now_ns, item->number, &item->who, item->value);
+            fault->after_ms = item->arrived;
+            fault->detector = (int64_t)item->expected - 1;
+            list->count++;
         }
     }
     list->total = reply->next > UINT32_MAX ? UINT32_MAX : (uint32_t)reply->next;
@@ -53,28 +48,10 @@ void mst_record_list_take(struct mst_record_list *list, uint64_t now_ns,
     }
 }
 
-void mst_record_list_own(struct mst_record_list *list, uint64_t now_ns, const struct mst_view *view,
-                         enum mst_cause kind, int32_t code, struct mst_slice text)
-{
-    struct mst_fault_record *record = &list->first[0];
-
-    *record = (struct mst_fault_record){.kind = kind,
-                                        .code = code,
-                                        .index = view->index,
-                                        .rank = view->rank,
-                                        .generation = view->generation,
-                                        .incarnation = view->incarnation,
-                                        .heard_ns = now_ns,
-                                        .detector = -1};
-    copy(record->text, sizeof(record->text), text);
-    list->count = 1;
-    list->total = 1;
-}
-
 bool mst_record_list_has(const struct mst_record_list *list, enum mst_cause kind)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        if (list->first[i].kind == kind) {
+        if ((enum mst_cause)list->first[i].kind == kind) {
             return true;
         }
     }
@@ -85,11 +62,11 @@ uint64_t mst_record_list_digest(const struct mst_record_list *list, uint64_t dig
 {
     digest = mst_digest_number(digest, (uint64_t)list->count << 32 | list->total);
     for (uint32_t i = 0; i < list->count; i++) {
-        const struct mst_fault_record *record = &list->first[i];
+        const struct muster_fault *fault = &list->first[i];
 
-        digest = mst_digest_number(digest, (uint64_t)record->kind << 32 | record->index);
-        digest = mst_digest_number(digest, record->generation);
-        digest = mst_digest_slice(digest, mst_slice_text(record->text));
+        digest = mst_digest_number(digest, (uint64_t)fault->kind << 32 | fault->index);
+        digest = mst_digest_number(digest, fault->generation);
+        digest = mst_digest_slice(digest, mst_slice_text(fault->text));
     }
     return digest;
 }

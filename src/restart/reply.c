@@ -2,6 +2,7 @@
 /* What the service answers: how a run goes on with what all agreed on at a seal. */
 #include "base/panic.h"
 #include "base/text.h"
+#include "proto/retry.h"
 #include "restart/machine.h"
 
 /* How it goes on with what all agreed on. False: it does not, here. */
@@ -9,7 +10,7 @@ static bool decide(struct mst_restart *restart, const struct mst_vote_result *re
 {
     const struct mst_restart_config *config = &restart->config;
     bool hung =
-        restart->records.count > 0 && restart->records.first[0].kind == MST_CAUSE_SOFT_TIMEOUT;
+        restart->records.count > 0 && restart->records.first[0].kind == MUSTER_FAULT_SOFT_TIMEOUT;
     bool again = restart->suspect;
 
     if (!result->known) {
@@ -64,7 +65,7 @@ static bool told_take(struct mst_restart *restart, uint64_t now_ns, const struct
         mst_vote_take(&restart->vote, reply->value, reply->view.faults, was_asked(reply));
 
     if (!result.known) {
-        mst_record_list_clear(&restart->records);
+        restart->records.count = restart->records.total = 0;
         if (restart->state == MST_SEATING) {
             mst_vote_begin(&restart->vote, reply->view.faults);
         }
@@ -87,7 +88,6 @@ static void view_enter(struct mst_restart *restart, uint64_t now_ns, const struc
         mst_restart_finish(restart, MUSTER_EFENCED, MST_WHY_REPLY, reply);
         return;
     }
-    mst_restart_call_nothing(restart);
     mst_restart_view_take(restart, &reply->view);
     mst_restart_attention_take(restart, &reply->view);
     if (ordering && reply->view.ordered) {
@@ -134,11 +134,6 @@ static void reply_completion(struct mst_restart *restart, uint64_t now_ns,
     }
 }
 
-static bool order_refused(muster_status status)
-{
-    return status == MUSTER_EINVAL || status == MUSTER_ELIMIT || status == MUSTER_EMISMATCH;
-}
-
 /* The service has no room for this rank's part in the seal, while that of others may have found
  * some. It cannot go on; but to leave interrupts nobody, and they may be waiting for it in a socket
  * of their own or not know of a fault yet: they are told of one first. */
@@ -149,13 +144,11 @@ static void seal_no_room(struct mst_restart *restart, muster_status status)
     mst_restart_leave(restart, status, MST_WHY_REPLY);
 }
 
-static bool has_no_room(muster_status status)
-{
-    return status == MUSTER_ENOMEM || status == MUSTER_ENOSPACE || status == MUSTER_ELIMIT;
-}
-
 static void reply_seal(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
 {
+    bool order_refused = reply->status == MUSTER_EINVAL || reply->status == MUSTER_ELIMIT ||
+                         reply->status == MUSTER_EMISMATCH;
+
     if (reply->status == MUSTER_OK && reply->has_view &&
         reply->view.generation == restart->view.generation) {
         mst_restart_finish(restart, MUSTER_EPROTO, MST_WHY_REPLY, NULL);
@@ -163,12 +156,12 @@ static void reply_seal(struct mst_restart *restart, uint64_t now_ns, const struc
         view_enter(restart, now_ns, reply);
     } else if (reply->status == MUSTER_EFENCED) {
         mst_restart_seat(restart, MST_JOIN_LOST);
-    } else if (restart->ordering && order_refused(reply->status)) {
+    } else if (restart->ordering && order_refused) {
         restart->seals--; /* it did not count */
         mst_restart_give_up(restart, reply->status,
                             mst_slice_text("the order of the assignment does not fit the size, "
                                            "max_size or size_multiple of the job"));
-    } else if (has_no_room(reply->status)) {
+    } else if (mst_retry_helps(reply->status)) {
         seal_no_room(restart, reply->status);
     } else {
         mst_restart_finish(restart, reply->status, MST_WHY_REPLY, reply);
@@ -208,35 +201,6 @@ static void reply_fault(struct mst_restart *restart, const struct mst_reply *rep
     }
 }
 
-static void reply_round(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
-{
-    switch (restart->state) {
-    case MST_COMPLETING:
-        reply_completion(restart, now_ns, reply);
-        break;
-    case MST_SEALING:
-        reply_seal(restart, now_ns, reply);
-        break;
-    case MST_SEATING:
-        reply_join(restart, now_ns, reply);
-        break;
-    case MST_ASSIGNING:
-        mst_restart_assign_reply(restart, reply);
-        break;
-    case MST_LEAVING: /* given up or gone by itself: out in any case */
-        mst_restart_finish(restart, restart->status, restart->why, NULL);
-        break;
-    case MST_IDLE:
-    case MST_HELD:
-    case MST_RUNNING:
-    case MST_UNWINDING:
-    case MST_FINISHED:
-    case MST_STATE_COUNT:
-        MST_ASSERT(!"a call is open in a state without calls");
-        break;
-    }
-}
-
 void mst_restart_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply)
 {
     struct mst_restart *restart = machine;
@@ -248,7 +212,18 @@ void mst_restart_reply(void *machine, uint64_t now_ns, uint64_t tag, const struc
         reply_fault(restart, reply);
     } else if (tag == restart->write_tag) {
         mst_restart_assign_written(restart, reply);
-    } else if (tag == restart->round_tag) {
-        reply_round(restart, now_ns, reply);
+    } else if (tag != restart->round_tag) {
+        return;
+    } else if (restart->state == MST_COMPLETING) {
+        reply_completion(restart, now_ns, reply);
+    } else if (restart->state == MST_SEALING) {
+        reply_seal(restart, now_ns, reply);
+    } else if (restart->state == MST_SEATING) {
+        reply_join(restart, now_ns, reply);
+    } else if (restart->state == MST_ASSIGNING) {
+        mst_restart_assign_reply(restart, reply);
+    } else { /* evicted, or it has left: out in any case */
+        MST_ASSERT(restart->state == MST_LEAVING);
+        mst_restart_finish(restart, restart->status, restart->why, NULL);
     }
 }

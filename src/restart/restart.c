@@ -68,41 +68,30 @@
 
 #define TO(state) (1u << (state))
 
-/* Which state may follow. RUNNING is left only by the return of the function, and UNWINDING by the
- * answer of the shell. */
+/* A generation is entered in one of these. */
+#define TO_ENTER (TO(MST_HELD) | TO(MST_RUNNING) | TO(MST_SEALING) | TO(MST_ASSIGNING))
+
+/* Which state may follow, and whether a state begins with a call. RUNNING is left only by the
+ * return of the function, and UNWINDING by the answer of the shell. */
 static const struct {
-    const char *name;
     uint32_t next;
+    bool calls;
 } states[MST_STATE_COUNT] = {
-    [MST_IDLE] = {"idle", TO(MST_HELD) | TO(MST_RUNNING) | TO(MST_SEALING) | TO(MST_SEATING) |
-                              TO(MST_ASSIGNING) | TO(MST_FINISHED)},
-    [MST_HELD] = {"held", TO(MST_RUNNING) | TO(MST_SEALING) | TO(MST_ASSIGNING) | TO(MST_FINISHED)},
-    [MST_RUNNING] = {"running", TO(MST_COMPLETING) | TO(MST_UNWINDING)},
-    [MST_COMPLETING] = {"completing", TO(MST_UNWINDING) | TO(MST_FINISHED)},
-    [MST_UNWINDING] = {"unwinding", TO(MST_SEALING) | TO(MST_LEAVING) | TO(MST_FINISHED)},
-    [MST_SEALING] = {"sealing", TO(MST_HELD) | TO(MST_RUNNING) | TO(MST_SEALING) | TO(MST_SEATING) |
-                                    TO(MST_ASSIGNING) | TO(MST_LEAVING) | TO(MST_FINISHED)},
-    [MST_SEATING] = {"seating", TO(MST_HELD) | TO(MST_RUNNING) | TO(MST_SEALING) | TO(MST_SEATING) |
-                                    TO(MST_ASSIGNING) | TO(MST_LEAVING) | TO(MST_FINISHED)},
-    [MST_ASSIGNING] = {"assigning", TO(MST_SEALING) | TO(MST_FINISHED)},
-    [MST_LEAVING] = {"leaving", TO(MST_FINISHED)},
-    [MST_FINISHED] = {"finished", TO(MST_HELD) | TO(MST_RUNNING) | TO(MST_SEALING) |
-                                      TO(MST_SEATING) | TO(MST_ASSIGNING) | TO(MST_FINISHED)},
+    [MST_IDLE] = {TO_ENTER | TO(MST_SEATING) | TO(MST_FINISHED)},
+    [MST_HELD] = {TO_ENTER | TO(MST_FINISHED)},
+    [MST_RUNNING] = {TO(MST_COMPLETING) | TO(MST_UNWINDING)},
+    [MST_COMPLETING] = {TO(MST_UNWINDING) | TO(MST_FINISHED), .calls = true},
+    [MST_UNWINDING] = {TO(MST_SEALING) | TO(MST_LEAVING) | TO(MST_FINISHED)},
+    [MST_SEALING] = {TO_ENTER | TO(MST_SEATING) | TO(MST_LEAVING) | TO(MST_FINISHED),
+                     .calls = true},
+    [MST_SEATING] = {TO_ENTER | TO(MST_SEATING) | TO(MST_LEAVING) | TO(MST_FINISHED),
+                     .calls = true},
+    [MST_ASSIGNING] = {TO(MST_SEALING) | TO(MST_FINISHED), .calls = true},
+    [MST_LEAVING] = {TO(MST_FINISHED), .calls = true},
+    [MST_FINISHED] = {TO_ENTER | TO(MST_SEATING) | TO(MST_FINISHED)},
 };
 
 /* ---- birth ---- */
-
-static struct mst_slice words_keep(char *room, size_t size, struct mst_slice words)
-{
-    if (words.size >= size) {
-        words.size = size - 1;
-    }
-    if (words.size > 0) {
-        memcpy(room, words.data, words.size);
-    }
-    room[words.size] = 0;
-    return mst_slice_of(room, words.size);
-}
 
 static bool config_take(struct mst_restart *restart, const struct mst_restart_config *config)
 {
@@ -111,9 +100,9 @@ static bool config_take(struct mst_restart *restart, const struct mst_restart_co
     }
     restart->config = *config;
     restart->config.host =
-        words_keep(restart->place.host, sizeof(restart->place.host), config->host);
+        mst_slice_copy(restart->place.host, sizeof(restart->place.host), config->host);
     restart->config.label =
-        words_keep(restart->place.label, sizeof(restart->place.label), config->label);
+        mst_slice_copy(restart->place.label, sizeof(restart->place.label), config->label);
     return true;
 }
 
@@ -169,93 +158,53 @@ void mst_restart_move(struct mst_restart *restart, enum mst_restart_state to)
     restart->ordering = false;
     restart->owe_assign = false;
     restart->owe_write = false;
+    mst_restart_call(restart, states[to].calls);
 }
 
 /* A new call takes the place of the one before; a reply to that one is then unknown. */
-void mst_restart_call(struct mst_restart *restart)
+void mst_restart_call(struct mst_restart *restart, bool calls)
 {
-    restart->round_tag = ++restart->tags;
-    restart->owe_round = true;
+    restart->round_tag = calls ? ++restart->tags : 0;
+    restart->owe_round = calls;
     restart->owe_cancel = false;
     restart->cancelled = false;
-}
-
-void mst_restart_call_nothing(struct mst_restart *restart)
-{
-    restart->round_tag = 0;
-    restart->owe_round = false;
-    restart->owe_cancel = false;
-    restart->cancelled = false;
-}
-
-void mst_restart_seal(struct mst_restart *restart)
-{
-    mst_restart_move(restart, MST_SEALING);
-    mst_restart_call(restart);
 }
 
 void mst_restart_seat(struct mst_restart *restart, enum mst_restart_join join)
 {
     mst_restart_move(restart, MST_SEATING);
-    mst_restart_call(restart);
     restart->join = join;
 }
 
 /* What is known by now of why the attempt ended is at most the own fault. */
 void mst_restart_unwind(struct mst_restart *restart, uint64_t now_ns)
 {
+    const struct mst_who self = {.cause = restart->kind,
+                                 .code = restart->code,
+                                 .index = restart->view.index,
+                                 .rank = restart->view.rank,
+                                 .incarnation = restart->view.incarnation};
+
     mst_restart_move(restart, MST_UNWINDING);
-    mst_restart_call_nothing(restart);
     restart->owe_unwind = true;
-    mst_record_list_clear(&restart->records);
+    restart->records.count = restart->records.total = restart->failed;
     if (restart->failed) {
-        mst_record_list_own(&restart->records, now_ns, &restart->view, restart->kind, restart->code,
-                            mst_slice_of(restart->text, restart->text_size));
+        mst_fault_fill(&restart->records.first[0], now_ns, restart->view.generation, &self,
+                       mst_slice_of(restart->text, restart->text_size));
     }
 }
 
 void mst_restart_leave(struct mst_restart *restart, muster_status status, enum mst_restart_why why)
 {
     mst_restart_move(restart, MST_LEAVING);
-    mst_restart_call(restart);
     restart->status = status;
     restart->why = why;
-}
-
-/* Keeps what the reader of the error needs: the numbers and the names. */
-static void reply_keep(struct mst_restart *restart, const struct mst_reply *reply)
-{
-    restart->reply = *reply;
-    restart->reply.value = mst_slice_of(NULL, 0);
-    restart->reply.items = NULL;
-    restart->reply.item_count = 0;
-    if (!reply->has_detail) {
-        restart->reply.detail = (struct mst_detail){0};
-    }
-    MST_ASSERT(restart->reply.detail.who_count <= MST_NAMES_MAX);
-    for (uint32_t i = 0; i < MST_NAMES_MAX; i++) {
-        struct mst_slice *host = &restart->reply.detail.who[i].host;
-
-        if (i >= restart->reply.detail.who_count) {
-            restart->reply.detail.who[i] = (struct mst_who){0};
-            continue;
-        }
-        if (host->size > MST_HOST_ROOM) {
-            host->size = MST_HOST_ROOM;
-        }
-        if (host->size > 0) {
-            memcpy(restart->hosts[i], host->data, host->size);
-        }
-        host->data = restart->hosts[i];
-    }
-    restart->has_reply = true;
 }
 
 void mst_restart_finish(struct mst_restart *restart, muster_status status, enum mst_restart_why why,
                         const struct mst_reply *reply)
 {
     mst_restart_move(restart, MST_FINISHED);
-    mst_restart_call_nothing(restart);
     mst_places_free(&restart->listed, &restart->mem);
     restart->owe_fault = false;
     restart->fault_tag = 0;
@@ -264,10 +213,7 @@ void mst_restart_finish(struct mst_restart *restart, muster_status status, enum 
     restart->status = status;
     restart->why = why;
     restart->owe_finish = true;
-    restart->has_reply = false;
-    if (reply) {
-        reply_keep(restart, reply);
-    }
+    restart->reply = reply;
 }
 
 /* ---- being called out of the generation ---- */
@@ -329,12 +275,11 @@ void mst_restart_enter(struct mst_restart *restart, uint64_t now_ns)
     if (restart->stopped) {
         if (restart->state != MST_HELD) {
             mst_restart_move(restart, MST_HELD);
-            mst_restart_call_nothing(restart);
         }
         return;
     }
     if (mst_restart_called(restart) == MST_INTERRUPT) {
-        mst_restart_seal(restart);
+        mst_restart_move(restart, MST_SEALING);
         return;
     }
     if (restart->config.by_table && !restart->view.ordered) {
@@ -342,7 +287,6 @@ void mst_restart_enter(struct mst_restart *restart, uint64_t now_ns)
         return;
     }
     mst_restart_move(restart, MST_RUNNING);
-    mst_restart_call_nothing(restart);
     restart->owe_enter = true;
     restart->entered_ns = now_ns;
     restart->vote.iteration++;
@@ -406,10 +350,10 @@ void mst_restart_start(struct mst_restart *restart, uint64_t now_ns, const struc
     bool newcomer = restart->view.generation == 0 && view->generation > 1;
 
     MST_ASSERT(restart->state == MST_IDLE || restart->state == MST_FINISHED);
-    MST_ASSERT(!restart->out && !restart->owe_finish);
+    MST_ASSERT(!restart->owe_finish);
     MST_ASSERT(view->generation > 0);
     mst_vote_begin(&restart->vote, view->faults);
-    mst_record_list_clear(&restart->records);
+    restart->records.count = restart->records.total = 0;
     restart->own_faults = 0;
     restart->suspect = false;
     restart->leaving = false;
@@ -523,7 +467,6 @@ static void complete(struct mst_restart *restart, uint64_t now_ns, muster_status
 {
     restart->result = status;
     mst_restart_move(restart, MST_COMPLETING);
-    mst_restart_call(restart);
     heed(restart, now_ns);
 }
 
@@ -593,7 +536,7 @@ void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_st
                restart->vote.end == MST_END_NONE) {
         mst_restart_leave(restart, MUSTER_EUNHEALTHY, MST_WHY_FAULTS);
     } else {
-        mst_restart_seal(restart);
+        mst_restart_move(restart, MST_SEALING);
     }
 }
 
@@ -606,27 +549,15 @@ static void ended(void *machine, uint64_t now_ns, muster_status status)
     }
     restart->ended = true;
     restart->end = status;
-    switch (restart->state) {
-    case MST_RUNNING:
+    if (restart->state == MST_RUNNING) {
         heed(restart, now_ns);
-        break;
-    case MST_COMPLETING:
+    } else if (restart->state == MST_COMPLETING) {
         mst_restart_unwind(restart, now_ns);
-        break;
-    case MST_LEAVING:
+    } else if (restart->state == MST_LEAVING) {
         mst_restart_finish(restart, restart->status, restart->why, NULL);
-        break;
-    case MST_HELD:
-    case MST_SEALING:
-    case MST_SEATING:
-    case MST_ASSIGNING:
+    } else if (restart->state != MST_IDLE && restart->state != MST_UNWINDING &&
+               restart->state != MST_FINISHED) {
         mst_restart_finish(restart, status, MST_WHY_REPLY, NULL);
-        break;
-    case MST_IDLE:
-    case MST_UNWINDING:
-    case MST_FINISHED:
-    case MST_STATE_COUNT:
-        break;
     }
 }
 
@@ -659,5 +590,4 @@ const struct mst_machine mst_restart_machine = {.attention = attention,
                                                 .reply = mst_restart_reply,
                                                 .tick = tick,
                                                 .deadline_ns = deadline_ns,
-                                                .next = mst_restart_next,
-                                                .done = mst_restart_done};
+                                                .next = mst_restart_next};

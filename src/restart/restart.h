@@ -12,7 +12,7 @@
  * that works it out: without memory for it the run is ended for all. */
 
 #include "base/mem.h"
-#include "muster/assignment.h"
+#include "muster/restart.h"
 #include "proto/machine.h"
 
 struct mst_restart;
@@ -63,23 +63,11 @@ enum mst_restart_why {
     MST_WHY_SUSPECT = 8     /* it stood lowest in two attempts that hung; this rank alone */
 };
 
-enum { MST_FAULT_HOST_ROOM = 64, MST_FAULT_TEXT_ROOM = 256 };
-
-/* One fault of the generation that ended, as its sealed record tells it. The texts are cut if too
- * long, and end with a 0. */
-struct mst_fault_record {
-    enum mst_cause kind;
-    int32_t code;
-    uint32_t index, rank; /* the rank in the generation that ended */
-    uint64_t generation;  /* that ended */
-    uint64_t incarnation;
-    uint64_t pid;
-    uint64_t after_ms; /* from the sealing of that generation to the fault */
-    uint64_t ago_ms;   /* from the fault to `heard_ns` */
-    uint64_t heard_ns; /* when this was heard */
-    int64_t detector;  /* the agent that told it; -1: the rank itself or the service */
-    char host[MST_FAULT_HOST_ROOM];
-    char text[MST_FAULT_TEXT_ROOM];
+/* The faults of the generation that ended, as its sealed record has them. `wall_ms` is on the
+ * caller's clock: the machine knows no other. */
+struct mst_record_list {
+    struct muster_fault first[MST_NAMES_MAX]; /* the first cause first */
+    uint32_t count, total;
 };
 
 struct mst_restart_effect {
@@ -89,14 +77,14 @@ struct mst_restart_effect {
     uint64_t iteration; /* 0 at the first entry of a run; the same on all ranks of the generation */
     muster_status status;
     enum mst_restart_why why;
-    const struct mst_reply *reply; /* FINISH by a reply of the service: its detail; else NULL */
+    const struct mst_reply *reply; /* FINISH by a reply of the service: that one, borrowed; else
+                                      NULL */
     /* ASSIGN: ascending by index, `number` to be set; the machine's, until the answer or FINISH. */
     struct muster_place *places;
     size_t place_count;
-    /* ENTER: why the attempt before ended. FINISH: why it is given up. UNWIND: what is known so
-     * far, at most the own fault. The first cause first; they stay until the next of these. */
-    const struct mst_fault_record *faults;
-    uint32_t fault_count, faults_total;
+    /* ENTER: why the attempt before ended. FINISH: why the run is given up. UNWIND: what is known
+     * so far, at most the own fault. They stay until the next of these. */
+    const struct mst_record_list *faults;
     uint64_t heard; /* FINISH: how many runs of the job this process has heard the end of */
 };
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "restart/vote.h"
 
+#include <string.h>
+
 #include "base/digest.h"
+#include "proto/vector.h"
 
 #define NO_STEP INT64_MIN
 #define PINGS_MAX ((UINT64_C(1) << 42) - 1)
@@ -9,27 +12,6 @@
 #define INDEX_MAX ((UINT64_C(1) << INDEX_BITS) - 1)
 #define CHECKS_BITS 16u
 #define CHECKS_MAX ((UINT64_C(1) << CHECKS_BITS) - 1)
-
-static void store(unsigned char *out, enum mst_vote_element element, int64_t number)
-{
-    for (unsigned i = 0; i < 8; i++) {
-        out[(unsigned)element * 8 + i] = (unsigned char)((uint64_t)number >> (8 * i));
-    }
-}
-
-static int64_t load(struct mst_slice value, size_t element)
-{
-    const unsigned char *bytes = value.data;
-    uint64_t number = 0;
-
-    if (value.size < (element + 1) * 8) {
-        return 0;
-    }
-    for (unsigned i = 0; i < 8; i++) {
-        number |= (uint64_t)bytes[element * 8 + i] << (8 * i);
-    }
-    return (int64_t)number;
-}
 
 static int64_t positive(uint64_t number)
 {
@@ -43,14 +25,13 @@ static uint64_t count(int64_t number)
 
 static void begin_attempt(struct mst_vote *vote)
 {
-    vote->entered = false;
-    vote->moved = false;
-    vote->waited = false;
-    vote->pings = vote->checks = 0;
-    vote->first = NO_STEP;
-    vote->step = NO_STEP;
-    vote->end = MST_END_NONE;
-    vote->end_status = 0;
+    *vote = (struct mst_vote){.iteration = vote->iteration,
+                              .base = vote->base,
+                              .best = vote->best,
+                              .stalled = vote->stalled,
+                              .from = vote->from,
+                              .first = NO_STEP,
+                              .step = NO_STEP};
 }
 
 void mst_vote_begin(struct mst_vote *vote, uint64_t faults)
@@ -59,27 +40,22 @@ void mst_vote_begin(struct mst_vote *vote, uint64_t faults)
     begin_attempt(vote);
 }
 
-/* By pings, and of equally many by the other calls of muster. What is too high for the field is
- * equally high: of equal ones none is the lowest. */
-static uint64_t height_of(const struct mst_vote *vote)
-{
-    uint64_t checks = vote->checks < CHECKS_MAX ? vote->checks : CHECKS_MAX;
-
-    return vote->pings < PINGS_MAX >> CHECKS_BITS ? vote->pings << CHECKS_BITS | checks : PINGS_MAX;
-}
-
+/* A rank's height: its pings, and of equally many its other calls of muster. Numbers that are too
+ * large for the field are equally high, and of equal ones none is the lowest. */
 static void write_height(const struct mst_vote *vote, uint32_t index, unsigned char *out)
 {
-    uint64_t height = height_of(vote);
+    uint64_t checks = vote->checks < CHECKS_MAX ? vote->checks : CHECKS_MAX;
+    uint64_t height =
+        vote->pings < PINGS_MAX >> CHECKS_BITS ? vote->pings << CHECKS_BITS | checks : PINGS_MAX;
 
     if (vote->waited) {
-        store(out, MST_VOTE_TOP, (int64_t)PINGS_MAX + 2);
+        mst_vector_put(out, MST_VOTE_TOP, (int64_t)PINGS_MAX + 2);
         return;
     }
-    store(out, MST_VOTE_LAST_LOW, (int64_t)((PINGS_MAX - height) << INDEX_BITS | index));
-    store(out, MST_VOTE_FIRST_LOW,
-          (int64_t)((PINGS_MAX - height) << INDEX_BITS | (INDEX_MAX - index)));
-    store(out, MST_VOTE_TOP, (int64_t)height + 1);
+    mst_vector_put(out, MST_VOTE_LAST_LOW, (int64_t)((PINGS_MAX - height) << INDEX_BITS | index));
+    mst_vector_put(out, MST_VOTE_FIRST_LOW,
+                   (int64_t)((PINGS_MAX - height) << INDEX_BITS | (INDEX_MAX - index)));
+    mst_vector_put(out, MST_VOTE_TOP, (int64_t)height + 1);
 }
 
 /* An old checkpoint, say, was all that was left: then what was reached before is no measure. */
@@ -96,25 +72,24 @@ void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults
 {
     uint64_t pings = vote->pings < PINGS_MAX ? vote->pings : PINGS_MAX;
 
-    for (size_t i = 0; i < MST_VOTE_SIZE; i++) {
-        out[i] = 0;
-    }
-    store(out, MST_VOTE_ITERATION, positive(vote->iteration));
-    store(out, MST_VOTE_BASE, positive(vote->base + 1));
-    store(out, MST_VOTE_FAULTS, positive(faults));
-    store(out, MST_VOTE_ENTERED, vote->entered);
-    store(out, MST_VOTE_BEFORE, vote->best);
-    store(out, MST_VOTE_BEST, vote->step);
-    store(out, MST_VOTE_MOVED, vote->moved);
-    store(out, MST_VOTE_STALLED, positive(vote->stalled));
-    store(out, MST_VOTE_END, vote->end);
-    store(out, MST_VOTE_STATUS, -(int64_t)vote->end_status);
-    store(out, MST_VOTE_BACK, went_back(vote));
+    memset(out, 0, MST_VOTE_SIZE);
+    mst_vector_put(out, MST_VOTE_ITERATION, positive(vote->iteration));
+    mst_vector_put(out, MST_VOTE_BASE, positive(vote->base + 1));
+    mst_vector_put(out, MST_VOTE_FAULTS, positive(faults));
+    mst_vector_put(out, MST_VOTE_ENTERED, vote->entered);
+    mst_vector_put(out, MST_VOTE_BEFORE, vote->best);
+    mst_vector_put(out, MST_VOTE_BEST, vote->step);
+    mst_vector_put(out, MST_VOTE_MOVED, vote->moved);
+    mst_vector_put(out, MST_VOTE_STALLED, positive(vote->stalled));
+    mst_vector_put(out, MST_VOTE_END, vote->end);
+    mst_vector_put(out, MST_VOTE_STATUS, -(int64_t)vote->end_status);
+    mst_vector_put(out, MST_VOTE_BACK, went_back(vote));
     if (vote->entered && index <= INDEX_MAX) {
-        store(out, MST_VOTE_HIGHEST, (int64_t)pings + 1);
+        mst_vector_put(out, MST_VOTE_HIGHEST, (int64_t)pings + 1);
         write_height(vote, index, out);
         if (!vote->waited) {
-            store(out, MST_VOTE_LOWEST, (int64_t)((PINGS_MAX - pings) << INDEX_BITS | index));
+            mst_vector_put(out, MST_VOTE_LOWEST,
+                           (int64_t)((PINGS_MAX - pings) << INDEX_BITS | index));
         }
     }
 }
@@ -124,9 +99,9 @@ void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults
  * and again between two checkpoints does that each time, and runs in circles. */
 static bool progressed(struct mst_slice value)
 {
-    int64_t before = load(value, MST_VOTE_BEFORE);
-    int64_t last = load(value, MST_VOTE_BEST);
-    int64_t back = load(value, MST_VOTE_BACK);
+    int64_t before = mst_vector_at(value, MST_VOTE_BEFORE);
+    int64_t last = mst_vector_at(value, MST_VOTE_BEST);
+    int64_t back = mst_vector_at(value, MST_VOTE_BACK);
 
     if (back > 0) {
         return back > 1;
@@ -134,31 +109,31 @@ static bool progressed(struct mst_slice value)
     if (last != NO_STEP || before != NO_STEP) {
         return last > before;
     }
-    return load(value, MST_VOTE_MOVED) > 0;
+    return mst_vector_at(value, MST_VOTE_MOVED) > 0;
 }
 
 static uint64_t stalled(struct mst_slice value, uint64_t faults, bool asked)
 {
-    uint64_t before = count(load(value, MST_VOTE_STALLED));
+    uint64_t before = count(mst_vector_at(value, MST_VOTE_STALLED));
 
-    if (load(value, MST_VOTE_ENTERED) <= 0) {
+    if (mst_vector_at(value, MST_VOTE_ENTERED) <= 0) {
         return before;
     }
     if (progressed(value)) {
         return 0;
     }
-    return faults > count(load(value, MST_VOTE_FAULTS)) && !asked ? before + 1 : before;
+    return faults > count(mst_vector_at(value, MST_VOTE_FAULTS)) && !asked ? before + 1 : before;
 }
 
 /* A rank of an older version votes by LOWEST and HIGHEST only. One that stands lower in that is the
  * lowest, and not known to the others as such. */
 static void find_lowest(struct mst_slice value, struct mst_vote_result *result)
 {
-    uint64_t last = count(load(value, MST_VOTE_LAST_LOW));
-    uint64_t first = count(load(value, MST_VOTE_FIRST_LOW));
+    uint64_t last = count(mst_vector_at(value, MST_VOTE_LAST_LOW));
+    uint64_t first = count(mst_vector_at(value, MST_VOTE_FIRST_LOW));
     uint64_t height = PINGS_MAX - (last >> INDEX_BITS);
-    uint64_t older = PINGS_MAX - (count(load(value, MST_VOTE_LOWEST)) >> INDEX_BITS);
-    uint64_t top = count(load(value, MST_VOTE_TOP));
+    uint64_t older = PINGS_MAX - (count(mst_vector_at(value, MST_VOTE_LOWEST)) >> INDEX_BITS);
+    uint64_t top = count(mst_vector_at(value, MST_VOTE_TOP));
 
     result->lowest = (uint32_t)(last & INDEX_MAX);
     result->has_lowest = last != 0 && result->entered &&
@@ -168,10 +143,10 @@ static void find_lowest(struct mst_slice value, struct mst_vote_result *result)
 
 static void take_steps(struct mst_vote *vote, struct mst_slice value)
 {
-    int64_t last = load(value, MST_VOTE_BEST);
-    bool back = load(value, MST_VOTE_BACK) > 0;
+    int64_t last = mst_vector_at(value, MST_VOTE_BEST);
+    bool back = mst_vector_at(value, MST_VOTE_BACK) > 0;
 
-    vote->best = load(value, MST_VOTE_BEFORE);
+    vote->best = mst_vector_at(value, MST_VOTE_BEFORE);
     if (back || last > vote->best) {
         vote->best = last;
     }
@@ -189,21 +164,21 @@ struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice val
         begin_attempt(vote);
         return result;
     }
-    vote->iteration = count(load(value, MST_VOTE_ITERATION));
+    vote->iteration = count(mst_vector_at(value, MST_VOTE_ITERATION));
     vote->stalled = stalled(value, faults, asked);
     take_steps(vote, value);
-    if (load(value, MST_VOTE_BASE) > 0) {
-        vote->base = count(load(value, MST_VOTE_BASE)) - 1;
+    if (mst_vector_at(value, MST_VOTE_BASE) > 0) {
+        vote->base = count(mst_vector_at(value, MST_VOTE_BASE)) - 1;
     }
     begin_attempt(vote);
 
-    result.entered = load(value, MST_VOTE_ENTERED) > 0;
+    result.entered = mst_vector_at(value, MST_VOTE_ENTERED) > 0;
     result.attempts = faults > vote->base ? faults - vote->base : 0;
-    if (load(value, MST_VOTE_END) > 0) {
-        int64_t status = -load(value, MST_VOTE_STATUS);
+    if (mst_vector_at(value, MST_VOTE_END) > 0) {
+        int64_t status = -mst_vector_at(value, MST_VOTE_STATUS);
 
-        result.end =
-            load(value, MST_VOTE_END) == MST_END_ASSIGNMENT ? MST_END_ASSIGNMENT : MST_END_ABORTED;
+        result.end = mst_vector_at(value, MST_VOTE_END) == MST_END_ASSIGNMENT ? MST_END_ASSIGNMENT
+                                                                              : MST_END_ABORTED;
         result.end_status = status < 0 && status >= INT32_MIN ? (int32_t)status : 0;
     }
     find_lowest(value, &result);

@@ -293,7 +293,6 @@ static void machine_effect(struct sim *sim, struct sim_proc *proc, const struct 
         mst_client_cancel(proc->client, sim_proc_clock(sim, proc),
                           ((uint64_t)shell->owner << SIM_TAG_OWNER_SHIFT) | tag);
     }
-    shell->kind->done(machine_of(proc, shell->owner), effect);
     if (shell->answer) {
         shell->answer(sim, proc, effect);
     }

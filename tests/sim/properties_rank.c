@@ -270,10 +270,10 @@ static void check_once(struct sim *sim, const struct sim_proc *proc, const struc
 
 static uint64_t record_of(const struct mst_restart_effect *effect)
 {
-    uint64_t digest = mst_digest_number(MST_DIGEST_INIT, effect->faults_total);
+    uint64_t digest = mst_digest_number(MST_DIGEST_INIT, effect->faults->total);
 
-    for (uint32_t i = 0; i < effect->fault_count; i++) {
-        const struct mst_fault_record *fault = &effect->faults[i];
+    for (uint32_t i = 0; i < effect->faults->count; i++) {
+        const struct muster_fault *fault = &effect->faults->first[i];
 
         digest = mst_digest_number(digest, (uint64_t)fault->kind << 32 | fault->index);
         digest = mst_digest_number(digest, fault->generation);
@@ -299,7 +299,7 @@ static void check_agrees(struct sim *sim, const struct sim_proc *proc, struct mo
     }
     if (view->entered && view->record != record) {
         sim_fail(sim, SIM_P_ENTER_AGREES, "pid=%" PRIu64 " is told %u faults of %u, not the same",
-                 proc->pid, effect->fault_count, effect->faults_total);
+                 proc->pid, effect->faults->count, effect->faults->total);
     }
     view->entered = true;
     view->iteration = effect->iteration;
@@ -316,7 +316,7 @@ void sim_saw_enter(struct sim *sim, struct sim_proc *proc, const struct mst_rest
              "%s: pid=%" PRIu64 " enters fn, generation %" PRIu64 " rank %u of %u (#%u), "
              "iteration %" PRIu64 " after %u faults",
              proc->job->name, proc->pid, view->generation, view->rank, view->size, view->index,
-             effect->iteration, effect->faults_total);
+             effect->iteration, effect->faults->total);
     if (known) {
         check_once(sim, proc, known);
         check_agrees(sim, proc, known, effect);

@@ -77,7 +77,6 @@ static void drain(struct member *member)
             member->crashed++;
             break;
         }
-        mst_heartbeat_machine.done(member->machine, effect);
     }
     mst_heartbeat_check(member->machine);
 }

@@ -230,7 +230,6 @@ static void drain(struct world *world, struct member *member)
             member->why = effect->why;
             lose(world, (uint32_t)(member - world->members));
         }
-        mst_heartbeat_machine.done(member->machine, effect);
     }
     mst_heartbeat_check(member->machine);
 }

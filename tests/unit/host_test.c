@@ -28,7 +28,6 @@ static struct {
     struct muster_client client;
     struct effect effects[EFFECTS_MAX];
     size_t first, count;
-    bool out; /* an effect is carried out */
     uint64_t due_ns;
     muster_status refuses; /* of each post */
     struct mst_lib_post *posts[POSTS_MAX];
@@ -122,12 +121,20 @@ static void machine_ended(void *machine, uint64_t now_ns, muster_status status)
     tell("ended", status);
 }
 
+/* The effect that was given out last: an input, or the next one, ends its life. */
+static void effect_dies(void)
+{
+    if (stage.first > 0) {
+        memset(&stage.effects[stage.first - 1], 0xee, sizeof(stage.effects[0]));
+    }
+}
+
 static void machine_reply(void *machine, uint64_t now_ns, uint64_t tag,
                           const struct mst_reply *reply)
 {
     assert_ptr_equal(machine, &stage);
     assert_true(now_ns > 0);
-    assert_false(stage.out);
+    effect_dies();
     tell("reply", (int64_t)tag);
     tell("", reply->status);
     if (reply->status == MUSTER_ELIMIT) {
@@ -150,19 +157,11 @@ static uint64_t machine_deadline_ns(const void *machine)
 static const void *machine_next(void *machine)
 {
     (void)machine;
-    assert_false(stage.out);
+    effect_dies();
     if (stage.first == stage.count) {
         return NULL;
     }
-    stage.out = true;
     return &stage.effects[stage.first++];
-}
-
-static void machine_done(void *machine, const void *effect)
-{
-    (void)machine;
-    assert_true(stage.out && effect == &stage.effects[stage.first - 1]);
-    stage.out = false;
 }
 
 static const struct mst_machine machine = {.attention = machine_attention,
@@ -170,8 +169,7 @@ static const struct mst_machine machine = {.attention = machine_attention,
                                            .reply = machine_reply,
                                            .tick = machine_tick,
                                            .deadline_ns = machine_deadline_ns,
-                                           .next = machine_next,
-                                           .done = machine_done};
+                                           .next = machine_next};
 
 static void wants(struct effect effect)
 {
@@ -201,7 +199,6 @@ static bool shell_own(struct mst_machine_host *host, const void *effect)
     enum own own = ((const struct effect *)effect)->own;
 
     assert_ptr_equal(host, &stage.host);
-    assert_true(stage.out);
     tell("own", own);
     if (own == OWN_INPUT) {
         mst_host_drain(host); /* is left to the loop that runs */
@@ -212,7 +209,6 @@ static bool shell_own(struct mst_machine_host *host, const void *effect)
 static bool shell_answer(struct mst_machine_host *host)
 {
     (void)host;
-    assert_false(stage.out);
     tell("answer", stage.effects[stage.first - 1].own);
     return stage.effects[stage.first - 1].own != OWN_END;
 }

@@ -231,7 +231,6 @@ void stage_drain(struct stage *stage, uint32_t member)
         bool gate = effect->type == MST_PREEMPT_GATE;
 
         effect_take(stage, member, effect);
-        mst_preempt_machine.done(self->machine, effect);
         if (gate) {
             int64_t writes = self->writing ? self->step : -1;
 

@@ -130,7 +130,6 @@ static muster_status run(const struct mst_publish_config *config, uint32_t *writ
         if (over) {
             assert_true((effect->reply != NULL) ==
                         (status != MUSTER_OK && status != MUSTER_ECONFLICT));
-            mst_publish_machine.done(publish, effect);
             continue;
         }
         tag = effect->head.tag;
@@ -139,7 +138,6 @@ static muster_status run(const struct mst_publish_config *config, uint32_t *writ
             memcpy(writes, request.write.ops, request.write.count * sizeof(writes[0]));
             request.write.ops = writes;
         }
-        mst_publish_machine.done(publish, effect);
         serve(publish, tag, &request);
     }
     assert_null(mst_publish_machine.next(publish));

@@ -222,7 +222,6 @@ static struct mst_restart_effect next_of(struct mst_restart *restart,
         request = *copy.head.request;
         copy.head.request = &request;
     }
-    mst_restart_machine.done(restart, effect);
     mst_restart_check(restart);
     return copy;
 }

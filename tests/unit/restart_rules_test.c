@@ -373,7 +373,6 @@ static struct mst_restart_effect next_of(struct mst_restart *restart,
         request = *copy.head.request;
         copy.head.request = &request;
     }
-    mst_restart_machine.done(restart, effect);
     mst_restart_check(restart);
     return copy;
 }
@@ -544,8 +543,8 @@ static void test_abort_ends_all(void **state)
     assert_int_equal(effect.head.request->fault.kind, MST_CAUSE_ABORTED);
     mst_restart_returned(restart, 0, MUSTER_EFAILED, false);
     effect = next(restart, MST_RESTART_UNWIND);
-    assert_int_equal(effect.fault_count, 1);
-    assert_string_equal(effect.faults[0].text, "wrong input");
+    assert_int_equal(effect.faults->count, 1);
+    assert_string_equal(effect.faults->first[0].text, "wrong input");
     mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(element(effect.head.request->round.data.data, MST_VOTE_END), MST_END_ABORTED);
@@ -566,7 +565,7 @@ static void test_abort_ends_all(void **state)
            1);
     effect = next(restart, MST_RESTART_FINISH);
     assert_int_equal(effect.why, MST_WHY_ABORTED);
-    assert_string_equal(effect.faults[0].text, "wrong input");
+    assert_string_equal(effect.faults->first[0].text, "wrong input");
     mst_restart_free(restart);
 }
 
@@ -595,20 +594,21 @@ static void test_records_reach_the_next_entry(void **state)
     sealed(restart, fails(restart), 2, 1, &vote, items, 2);
     memset(words, '!', sizeof(words)); /* they were borrowed */
     effect = next(restart, MST_RESTART_ENTER);
-    assert_int_equal(effect.fault_count, 2);
-    assert_int_equal(effect.faults_total, 2);
-    assert_int_equal(effect.faults[0].kind, MST_CAUSE_SOFT_TIMEOUT);
-    assert_int_equal(effect.faults[0].detector, 2);
-    assert_int_equal(effect.faults[1].detector, -1);
-    assert_int_equal(effect.faults[0].after_ms, 30);
-    assert_int_equal(effect.faults[0].ago_ms, 12);
-    assert_string_equal(effect.faults[0].host, "node7");
-    assert_int_equal(strlen(effect.faults[0].text), MST_FAULT_TEXT_ROOM - 1);
-    assert_int_equal(effect.faults[0].text[0], 'w');
+    assert_int_equal(effect.faults->count, 2);
+    assert_int_equal(effect.faults->total, 2);
+    assert_int_equal(effect.faults->first[0].kind, MST_CAUSE_SOFT_TIMEOUT);
+    assert_int_equal(effect.faults->first[0].detector, 2);
+    assert_int_equal(effect.faults->first[1].detector, -1);
+    assert_int_equal(effect.faults->first[0].after_ms, 30);
+    assert_int_equal(effect.faults->first[0].wall_ms, -12);
+    assert_string_equal(effect.faults->first[0].host, "node7");
+    assert_int_equal(strlen(effect.faults->first[0].text),
+                     sizeof(effect.faults->first[0].text) - 1);
+    assert_int_equal(effect.faults->first[0].text[0], 'w');
     /* The next attempt ends by nothing this rank knows of. */
     mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     unwind = next(restart, MST_RESTART_UNWIND);
-    assert_int_equal(unwind.fault_count, 0);
+    assert_int_equal(unwind.faults->count, 0);
     mst_restart_free(restart);
 }
 
@@ -808,7 +808,7 @@ static void test_newcomer_asks_what_was_told_with_its_seat(void **state)
     sealed(restart, effect.head.tag, 5, 3, &vote, &fault, 1);
     effect = next(restart, MST_RESTART_ENTER);
     assert_int_equal(effect.iteration, 4);
-    assert_int_equal(effect.fault_count, 1);
+    assert_int_equal(effect.faults->count, 1);
     mst_restart_free(restart);
 
     /* What ended the run of the others ends its own. */

@@ -222,7 +222,6 @@ static void model_drain(struct model_rank *rank)
             rank->finished_in = rank->generation;
             break;
         }
-        mst_restart_machine.done(rank->restart, effect);
         mst_restart_check(rank->restart);
     }
 }

@@ -105,18 +105,19 @@ void mst_host_drop(struct mst_machine_host *host)
 
 /* ---- effects ---- */
 
-/* What is owed to the machine once the effect is done: a refusal, or the answer of its shell. */
-static bool carry_out(struct mst_machine_host *host, const struct mst_machine_effect *effect)
+/* What is owed to the machine once the effect is done: a refusal, which it may borrow, or the
+ * answer of its shell. */
+static bool carry_out(struct mst_machine_host *host, const struct mst_machine_effect *effect,
+                      struct mst_reply *refusal)
 {
-    const struct mst_machine *kind = host->shell->kind;
-    struct mst_reply refusal = {0};
     uint64_t tag = effect->tag;
     bool answers = false;
 
+    refusal->status = MUSTER_OK;
     switch (effect->kind) {
     case MST_MACHINE_CALL:
-        refusal.command = effect->request->command;
-        refusal.status = call_make(host, effect);
+        refusal->command = effect->request->command;
+        refusal->status = call_make(host, effect);
         break;
     case MST_MACHINE_CANCEL:
         call_cancel(host, tag);
@@ -125,9 +126,8 @@ static bool carry_out(struct mst_machine_host *host, const struct mst_machine_ef
         answers = host->shell->own(host, effect);
         break;
     }
-    kind->done(host->machine, effect);
-    if (refusal.status) {
-        give(host, tag, &refusal);
+    if (refusal->status) {
+        give(host, tag, refusal);
     }
     return !answers || host->shell->answer(host);
 }
@@ -136,13 +136,14 @@ static bool carry_out(struct mst_machine_host *host, const struct mst_machine_ef
 void mst_host_drain(struct mst_machine_host *host)
 {
     const struct mst_machine_effect *effect;
+    struct mst_reply refusal = {0};
 
     if (host->draining) {
         return;
     }
     host->draining = true;
     while ((effect = host->shell->kind->next(host->machine)) != NULL) {
-        if (!carry_out(host, effect)) {
+        if (!carry_out(host, effect, &refusal)) {
             return;
         }
     }

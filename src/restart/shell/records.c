@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why an attempt ended, for the callbacks; and why a run did, in words. */
 #define _GNU_SOURCE
-#include <string.h>
 #include <time.h>
 
 #include "os/clock.h"
 #include "proto/status.h"
 #include "proto/words.h"
+#include "restart/record.h"
 #include "restart/shell/restart.h"
-
-enum { MS_PER_S = 1000 };
 
 _Static_assert((int)MUSTER_FAULT_EXIT == (int)MST_CAUSE_EXIT &&
                    (int)MUSTER_FAULT_SIGNAL == (int)MST_CAUSE_SIGNAL &&
@@ -38,41 +36,15 @@ const char *muster_fault_kind_name(enum muster_fault_kind kind)
 
 /* --- the records --- */
 
-/* The service tells how long ago it was, since two machines share no clock. */
-static void record_take(struct muster_fault *out, const struct mst_fault_record *record,
-                        uint64_t now_ns)
+/* The machine knows no clock but the monotonic one. */
+void mst_run_records_set(struct muster_restart *restart, const struct mst_record_list *records)
 {
-    uint64_t ago_ms = record->ago_ms + (now_ns - record->heard_ns) / NS_PER_MS;
-    struct mst_text text;
-
-    *out = (struct muster_fault){
-        .kind = (enum muster_fault_kind)record->kind,
-        .index = record->index,
-        .rank = record->rank,
-        .code = record->code,
-        .generation = record->generation,
-        .incarnation = record->incarnation,
-        .pid = record->pid,
-        .after_ms = (int64_t)record->after_ms,
-        .wall_ms = mst_clock_ms(CLOCK_REALTIME) - (int64_t)ago_ms,
-        .detector = record->detector,
-    };
-    _Static_assert(sizeof(out->host) == sizeof(record->host), "the host fits");
-    memcpy(out->host, record->host, sizeof(out->host));
-    text = mst_text_in(out->text, sizeof(out->text)); /* one line, whatever the rank said */
-    mst_text_slice(&text, mst_slice_text(record->text));
-}
-
-void mst_run_records_set(struct muster_restart *restart, const struct mst_fault_record *records,
-                         uint32_t count, uint32_t total)
-{
-    uint64_t now_ns = mst_lib_now_ns();
+    int64_t offset_ms = mst_clock_ms(CLOCK_REALTIME) - (int64_t)(mst_lib_now_ns() / NS_PER_MS);
 
     (void)pthread_mutex_lock(&restart->records_lock);
-    restart->record_count = count < MST_NAMES_MAX ? count : MST_NAMES_MAX;
-    restart->records_total = total;
-    for (uint32_t i = 0; i < restart->record_count; i++) {
-        record_take(&restart->records[i], &records[i], now_ns);
+    restart->records = *records;
+    for (uint32_t i = 0; i < records->count; i++) {
+        restart->records.first[i].wall_ms += offset_ms;
     }
     (void)pthread_mutex_unlock(&restart->records_lock);
 }
@@ -80,72 +52,58 @@ void mst_run_records_set(struct muster_restart *restart, const struct mst_fault_
 void mst_run_records_seal(struct muster_restart *restart)
 {
     (void)pthread_mutex_lock(&restart->records_lock);
-    memcpy(restart->sealed, restart->records, sizeof(restart->sealed));
-    restart->sealed_count = restart->record_count;
-    restart->sealed_total = restart->records_total;
+    restart->sealed = restart->records;
     (void)pthread_mutex_unlock(&restart->records_lock);
 }
 
 void mst_run_records_so_far(struct muster_restart *restart)
 {
-    const struct mst_who *who = mst_client_first_fault(mst_lib_machine(restart->client));
-    struct mst_fault_record record;
+    const struct mst_who *first = mst_client_first_fault(mst_lib_machine(restart->client));
+    struct mst_record_list records = {.count = first != NULL, .total = first != NULL};
 
-    if (!who) {
-        mst_run_records_set(restart, NULL, 0, 0);
-        return;
+    if (first) {
+        struct mst_who who = *first;
+
+        who.heard_ms = 0;
+        mst_fault_fill(&records.first[0], mst_lib_now_ns(), restart->entry.generation, &who,
+                       mst_slice_text(""));
     }
-    record = (struct mst_fault_record){
-        .kind = who->cause,
-        .code = who->code,
-        .index = who->index,
-        .rank = who->rank,
-        .generation = restart->entry.generation,
-        .incarnation = who->incarnation,
-        .pid = who->pid,
-        .heard_ns = mst_lib_now_ns(),
-        .detector = -1,
-    };
-    if (who->host.size > 0) {
-        memcpy(record.host, who->host.data,
-               who->host.size < sizeof(record.host) ? who->host.size : sizeof(record.host) - 1);
-    }
-    mst_run_records_set(restart, &record, 1, 1);
+    mst_run_records_set(restart, &records);
 }
 
-/* No lock: only this thread begins and ends an attempt. */
-static bool in_attempt(const struct muster_restart *restart)
+/* An attempt of this thread reads what the records were as it began. No lock: only this thread
+ * begins and ends an attempt. */
+static const struct mst_record_list *records_of(const struct muster_restart *restart)
 {
-    return mst_run_is_mine(restart) && restart->attempt;
+    return mst_run_is_mine(restart) && restart->attempt ? &restart->sealed : &restart->records;
 }
 
 uint32_t muster_restart_fault_count(muster_restart *restart)
 {
     uint32_t total;
-    bool sealed;
 
     if (!restart) {
         return 0;
     }
-    sealed = in_attempt(restart);
     (void)pthread_mutex_lock(&restart->records_lock);
-    total = sealed ? restart->sealed_total : restart->records_total;
+    total = records_of(restart)->total;
     (void)pthread_mutex_unlock(&restart->records_lock);
     return total;
 }
 
 bool muster_restart_fault(muster_restart *restart, uint32_t number, struct muster_fault *out)
 {
-    bool sealed, found;
+    const struct mst_record_list *records;
+    bool found;
 
     if (!restart || !out) {
         return false;
     }
-    sealed = in_attempt(restart);
     (void)pthread_mutex_lock(&restart->records_lock);
-    found = number < (sealed ? restart->sealed_count : restart->record_count);
+    records = records_of(restart);
+    found = number < records->count;
     if (found) {
-        *out = sealed ? restart->sealed[number] : restart->records[number];
+        *out = records->first[number];
     }
     (void)pthread_mutex_unlock(&restart->records_lock);
     return found;
@@ -185,15 +143,16 @@ static bool is_better(const struct muster_fault *fault, const struct muster_faul
 static void add_cause(struct mst_text *text, const struct muster_restart *restart,
                       const char *before, enum muster_fault_kind wanted)
 {
-    const struct muster_fault *fault = restart->records;
+    const struct mst_record_list *records = &restart->records;
+    const struct muster_fault *fault = &records->first[0];
 
-    if (restart->record_count == 0) {
+    if (records->count == 0) {
         return;
     }
-    for (uint32_t i = 0; i < restart->record_count; i++) {
-        if (restart->records[i].kind == wanted ||
-            (wanted == 0 && is_better(&restart->records[i], fault))) {
-            fault = &restart->records[i];
+    for (uint32_t i = 0; i < records->count; i++) {
+        if (records->first[i].kind == wanted ||
+            (wanted == 0 && is_better(&records->first[i], fault))) {
+            fault = &records->first[i];
             break;
         }
     }
@@ -255,8 +214,8 @@ void mst_run_say_why(struct muster_restart *restart, const struct mst_restart_ef
     struct muster_error *err = &restart->error;
     struct mst_text text = mst_text_in(err->text, sizeof(err->text));
 
-    if (effect->fault_count > 0) {
-        mst_run_records_set(restart, effect->faults, effect->fault_count, effect->faults_total);
+    if (effect->faults->count > 0) {
+        mst_run_records_set(restart, effect->faults);
     }
     err->status = effect->status;
     err->os_errno = 0;

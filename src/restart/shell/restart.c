@@ -55,13 +55,8 @@ static void show_run(struct muster_restart *restart)
 static void show_failure(struct muster_restart *restart)
 {
     struct mst_page *page = restart->page;
-    size_t size = strlen(restart->error.text);
 
-    if (size >= sizeof(page->failure)) {
-        size = sizeof(page->failure) - 1;
-    }
-    memcpy(page->failure, restart->error.text, size);
-    page->failure[size] = '\0';
+    (void)mst_slice_copy(page->failure, sizeof(page->failure), mst_slice_text(restart->error.text));
     if (restart->why == MST_WHY_ABORTED) {
         atomic_fetch_add_explicit(&page->aborts, 1, memory_order_relaxed);
     }
@@ -76,7 +71,7 @@ static void effect_enter(struct muster_restart *restart, const struct mst_restar
     restart->entry = effect->view;
     restart->iteration = effect->iteration;
     restart->cut = false;
-    mst_run_records_set(restart, effect->faults, effect->fault_count, effect->faults_total);
+    mst_run_records_set(restart, effect->faults);
     mst_run_records_seal(restart);
     mst_abort_reset(restart);
     mst_atomic_reset(&restart->atomic);
@@ -88,9 +83,10 @@ static void effect_unwind(struct muster_restart *restart, const struct mst_resta
     restart->owe_unwind = true;
     mst_run_records_so_far(restart);
     /* Its own fault this rank knows better: with the text. */
-    if (effect->fault_count > 0 &&
-        (restart->record_count == 0 || restart->records[0].index == effect->faults[0].index)) {
-        mst_run_records_set(restart, effect->faults, effect->fault_count, effect->faults_total);
+    if (effect->faults->count > 0 &&
+        (restart->records.count == 0 ||
+         restart->records.first[0].index == effect->faults->first[0].index)) {
+        mst_run_records_set(restart, effect->faults);
     }
 }
 
@@ -315,7 +311,7 @@ static struct muster_restart *run_take(muster_client *client, struct mst_run_set
     restart->error = (struct muster_error){0};
     restart->trouble = (struct mst_run_trouble){0};
     mst_atomic_reset(&restart->atomic);
-    mst_run_records_set(restart, NULL, 0, 0);
+    mst_run_records_set(restart, &(struct mst_record_list){0});
     view_set(restart, mst_lib_view(client), 0);
     return restart;
 }

@@ -101,12 +101,10 @@ struct muster_restart {
     struct mst_abort abort;
 
     pthread_mutex_t records_lock;
-    struct muster_fault records[MST_NAMES_MAX];
-    uint32_t record_count, records_total;
-    /* What they were as the attempt began: of that its own thread reads, however soon the next
-     * fault comes. */
-    struct muster_fault sealed[MST_NAMES_MAX];
-    uint32_t sealed_count, sealed_total;
+    struct mst_record_list records;
+    /* The records as the attempt began: its own thread reads these, however soon the next fault
+     * comes. */
+    struct mst_record_list sealed;
 
     struct mst_list link; /* restart_exit.c: the runs in progress */
     struct mst_page own;  /* where no agent has made one */
@@ -145,8 +143,7 @@ void mst_run_report(struct muster_restart *restart, enum mst_cause kind, int cod
                     const char *text);
 
 /* restart_records.c */
-void mst_run_records_set(struct muster_restart *restart, const struct mst_fault_record *records,
-                         uint32_t count, uint32_t total);
+void mst_run_records_set(struct muster_restart *restart, const struct mst_record_list *records);
 /* They are of the attempt that begins. */
 void mst_run_records_seal(struct muster_restart *restart);
 /* What the service told when it interrupted this generation: the first fault, if it did. Lock held.
