@@ -78,13 +78,15 @@ muster_status muster_restart_step(muster_restart *restart, int64_t step)
     return look(restart);
 }
 
-/* --- the function's own word --- */
+/* --- what the function reports --- */
 
-/* It is to return `status`. */
+/* In its thread alone, and where it runs or is prepared; a rank leaves only from within. Returns
+ * what the function is to return. */
 static muster_status report(muster_restart *restart, enum mst_cause kind, int code,
                             const char *text, muster_status status)
 {
     muster_status refused;
+    bool leaves = kind == MST_CAUSE_LEFT;
 
     if (!restart) {
         return MUSTER_EINVAL;
@@ -93,15 +95,19 @@ static muster_status report(muster_restart *restart, enum mst_cause kind, int co
         return status;
     }
     refused = mst_lib_enter(restart->client, NULL, "report");
-    if (refused) { /* in a forked child above all, whose words would be the parent's */
+    if (refused) { /* above all in a forked child, which would speak for its parent */
         return refused;
     }
     mst_lib_lock(restart->client);
-    if (restart->attempt && mst_run_is_mine(restart) && !restart->client->poisoned) {
+    if (!(leaves ? restart->inside : restart->attempt) || !mst_run_is_mine(restart) ||
+        restart->client->poisoned) {
+        status = MUSTER_EINVAL;
+    } else if (leaves) {
+        restart->left = true;
+        mst_restart_left(restart->host.machine, mst_lib_now_ns());
+    } else {
         restart->failed = true;
         mst_run_report(restart, kind, code, text);
-    } else {
-        status = MUSTER_EINVAL;
     }
     mst_lib_unlock(restart->client);
     return status;
@@ -124,27 +130,7 @@ muster_status muster_restart_abort(muster_restart *restart, int code, const char
 
 muster_status muster_restart_leave(muster_restart *restart)
 {
-    muster_status status;
-
-    if (!restart) {
-        return MUSTER_EINVAL;
-    }
-    if (restart->settings.disabled) {
-        return MUSTER_OK;
-    }
-    status = mst_lib_enter(restart->client, NULL, "leave");
-    if (status) {
-        return status;
-    }
-    status = MUSTER_EINVAL;
-    mst_lib_lock(restart->client);
-    if (restart->inside && mst_run_is_mine(restart) && !restart->client->poisoned) {
-        restart->left = true;
-        mst_restart_left(restart->host.machine, mst_lib_now_ns());
-        status = MUSTER_OK;
-    }
-    mst_lib_unlock(restart->client);
-    return status;
+    return report(restart, MST_CAUSE_LEFT, 0, "", MUSTER_OK);
 }
 
 /* --- atomic sections --- */
@@ -214,7 +200,6 @@ muster_status muster_restart_section_begin(muster_restart *restart, const char *
                                            int64_t limit_ms)
 {
     struct mst_run_section *section;
-    size_t size = name ? strlen(name) : 0;
 
     if (!restart || !mst_run_is_mine(restart) || !name || limit_ms == 0 || limit_ms < -1) {
         return MUSTER_EINVAL;
@@ -224,7 +209,7 @@ muster_status muster_restart_section_begin(muster_restart *restart, const char *
     }
     section = &restart->sections[restart->depth++];
     *section = (struct mst_run_section){.limit_ms = limit_ms};
-    memcpy(section->name, name, size < sizeof(section->name) ? size : sizeof(section->name) - 1);
+    (void)mst_slice_copy(section->name, sizeof(section->name), mst_slice_text(name));
     section_show(restart, restart->depth == 1 ? 1 : 2);
     return muster_restart_check(restart);
 }

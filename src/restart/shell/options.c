@@ -19,25 +19,14 @@ enum { BARRIER, HARD, SOFT, SETTLE, GRACE, COMPLETION, HEALTH, SPANS };
 
 const char *mst_step_name(enum mst_step_kind kind)
 {
-    switch (kind) {
-    case MST_STEP_PRECONDITION:
-        return "precondition";
-    case MST_STEP_INITIALIZE:
-        return "initialize";
-    case MST_STEP_HEALTH_CHECK:
-        return "health_check";
-    case MST_STEP_ABORT:
-        return "abort";
-    case MST_STEP_FINALIZE:
-        return "finalize";
-    case MST_STEP_COMPLETION:
-        return "completion";
-    case MST_STEP_TERMINATE:
-        return "terminate";
-    case MST_STEP_KINDS:
-        break;
-    }
-    return "?";
+    static const char *const names[MST_STEP_KINDS] = {
+        [MST_STEP_PRECONDITION] = "precondition", [MST_STEP_INITIALIZE] = "initialize",
+        [MST_STEP_HEALTH_CHECK] = "health_check", [MST_STEP_ABORT] = "abort",
+        [MST_STEP_FINALIZE] = "finalize",         [MST_STEP_COMPLETION] = "completion",
+        [MST_STEP_TERMINATE] = "terminate",
+    };
+
+    return names[kind];
 }
 
 /* --- the rules between them --- */
@@ -77,39 +66,31 @@ static const char *origin_of(const struct mst_option *span)
 #define SPAN "%s (%" PRId64 " ms%s)"
 #define SPAN_ARGS(span) (span)->name, (span)->value, origin_of(span)
 
-static muster_status refuse_order(const struct mst_option *less, const struct mst_option *and_less,
-                                  const struct mst_option *more, struct muster_error *err)
-{
-    return and_less
-               ? mst_lib_refuse(err, "run", SPAN " and " SPAN " together must be less than " SPAN,
-                                SPAN_ARGS(less), SPAN_ARGS(and_less), SPAN_ARGS(more))
-               : mst_lib_refuse(err, "run", SPAN " must be less than " SPAN, SPAN_ARGS(less),
-                                SPAN_ARGS(more));
-}
-
+/* A rule holds where neither side is "never". */
 static muster_status spans_check(const struct mst_option *spans, bool has_command,
                                  struct muster_error *err)
 {
-    bool soft = spans[SOFT].value >= 0;
-    bool hard = spans[HARD].value >= 0;
+    static const struct {
+        size_t less, plus, more; /* plus: SPANS for none */
+    } rules[] = {{SOFT, SPANS, HARD},   {HARD, SPANS, BARRIER},   {HARD, GRACE, BARRIER},
+                 {SETTLE, SPANS, SOFT}, {SETTLE, SPANS, BARRIER}, {HEALTH, SPANS, HARD}};
 
-    if (soft && hard && spans[SOFT].value >= spans[HARD].value) {
-        return refuse_order(&spans[SOFT], NULL, &spans[HARD], err);
-    }
-    if (hard && spans[HARD].value >= spans[BARRIER].value) {
-        return refuse_order(&spans[HARD], NULL, &spans[BARRIER], err);
-    }
-    if (hard && spans[HARD].value + spans[GRACE].value >= spans[BARRIER].value) {
-        return refuse_order(&spans[HARD], &spans[GRACE], &spans[BARRIER], err);
-    }
-    if (soft && spans[SETTLE].value >= spans[SOFT].value) {
-        return refuse_order(&spans[SETTLE], NULL, &spans[SOFT], err);
-    }
-    if (spans[SETTLE].value >= spans[BARRIER].value) {
-        return refuse_order(&spans[SETTLE], NULL, &spans[BARRIER], err);
-    }
-    if (has_command && hard && spans[HEALTH].value >= spans[HARD].value) {
-        return refuse_order(&spans[HEALTH], NULL, &spans[HARD], err);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        const struct mst_option *less = &spans[rules[i].less];
+        const struct mst_option *plus = rules[i].plus < SPANS ? &spans[rules[i].plus] : NULL;
+        const struct mst_option *more = &spans[rules[i].more];
+        bool holds = less->value < 0 || more->value < 0 ||
+                     less->value + (plus ? plus->value : 0) < more->value ||
+                     (rules[i].less == HEALTH && !has_command);
+
+        if (!holds && plus) {
+            return mst_lib_refuse(err, "run", SPAN " and " SPAN " together must be less than " SPAN,
+                                  SPAN_ARGS(less), SPAN_ARGS(plus), SPAN_ARGS(more));
+        }
+        if (!holds) {
+            return mst_lib_refuse(err, "run", SPAN " must be less than " SPAN, SPAN_ARGS(less),
+                                  SPAN_ARGS(more));
+        }
     }
     return MUSTER_OK;
 }
@@ -203,6 +184,11 @@ static muster_status limits_read(struct mst_run_settings *out,
     return status;
 }
 
+static muster_status out_of_memory(struct muster_error *err)
+{
+    return mst_lib_fail(err, MUSTER_ENOMEM, "run", NULL);
+}
+
 /* NULL and "" are the environment's, which may be none as well. */
 static muster_status text_read(char **out, const char *name, const char *given,
                                struct muster_error *err)
@@ -214,7 +200,7 @@ static muster_status text_read(char **out, const char *name, const char *given,
         return MUSTER_OK;
     }
     *out = strdup(given);
-    return *out ? MUSTER_OK : mst_lib_fail(err, MUSTER_ENOMEM, "run", NULL);
+    return *out ? MUSTER_OK : out_of_memory(err);
 }
 
 /* --- steps --- */
@@ -264,7 +250,7 @@ static muster_status steps_read(struct mst_run_settings *out,
     }
     next = out->step_list = calloc(count, sizeof(*next));
     if (!next) {
-        return mst_lib_fail(err, MUSTER_ENOMEM, "run", NULL);
+        return out_of_memory(err);
     }
     for (int kind = 0; kind < MST_STEP_KINDS; kind++) {
         out->steps[kind] = (struct muster_restart_hooks){.list = next, .count = given[kind]->count};
@@ -291,7 +277,7 @@ static muster_status layers_copy(struct mst_run_settings *out, struct muster_err
     }
     next = out->layers = calloc(count, sizeof(*next));
     if (!next) {
-        return mst_lib_fail(err, MUSTER_ENOMEM, "run", NULL);
+        return out_of_memory(err);
     }
     for (size_t i = 0; i < out->assignment_count; i++) {
         struct muster_assignment_step *step = &out->assignment[i];
@@ -323,7 +309,7 @@ static muster_status assignment_copy(struct mst_run_settings *out,
     }
     out->assignment = calloc(assignment->count, sizeof(*out->assignment));
     if (!out->assignment) {
-        return mst_lib_fail(err, MUSTER_ENOMEM, "run", NULL);
+        return out_of_memory(err);
     }
     memcpy(out->assignment, assignment->list, assignment->count * sizeof(*out->assignment));
     out->assignment_count = assignment->count;
@@ -331,7 +317,7 @@ static muster_status assignment_copy(struct mst_run_settings *out,
     return layers_copy(out, err);
 }
 
-/* The label and the node are told to the others by whoever has no assignment, too. */
+/* The label and the node go to the other ranks also without an assignment. */
 static muster_status assignment_read(struct mst_run_settings *out,
                                      const struct muster_restart_options *options,
                                      struct muster_error *err)
@@ -354,7 +340,7 @@ static muster_status assignment_read(struct mst_run_settings *out,
         status = mst_lib_setting("node", &node, NULL, err);
     }
     out->config.node = node < 0 ? MST_NODE_NONE : (uint32_t)node;
-    out->config.label = mst_slice_text(out->label ? out->label : "");
+    out->config.label = mst_slice_text(out->label);
     return status;
 }
 
@@ -365,43 +351,27 @@ static muster_status texts_read(struct mst_run_settings *out,
     muster_status status =
         text_read(&out->health_command, "health_command", options->health_command, err);
 
-    return status == MUSTER_OK
-               ? text_read(&out->health_folder, "health_folder", options->health_folder, err)
-               : status;
+    return status ? status
+                  : text_read(&out->health_folder, "health_folder", options->health_folder, err);
 }
 
 typedef muster_status reader(struct mst_run_settings *out,
                              const struct muster_restart_options *options,
                              struct muster_error *err);
 
-static muster_status read_all(struct mst_run_settings *out,
-                              const struct muster_restart_options *options,
-                              struct muster_error *err)
-{
-    reader *const readers[] = {texts_read,  times_read, switches_read,
-                               limits_read, steps_read, assignment_read};
-
-    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
-        muster_status status = readers[i](out, options, err);
-
-        if (status != MUSTER_OK) {
-            return status;
-        }
-    }
-    return MUSTER_OK;
-}
-
 muster_status mst_run_settings_read(struct mst_run_settings *out,
                                     const struct muster_restart_options *options,
                                     struct muster_error *err)
 {
+    reader *const readers[] = {texts_read,  times_read, switches_read,
+                               limits_read, steps_read, assignment_read};
     struct muster_restart_options full = MUSTER_RESTART_OPTIONS_INIT;
     muster_status status =
         mst_lib_options(&full, sizeof(full), options, "MUSTER_RESTART_OPTIONS_INIT", err, "run");
 
     *out = (struct mst_run_settings){0};
-    if (status == MUSTER_OK) {
-        status = read_all(out, &full, err);
+    for (size_t i = 0; status == MUSTER_OK && i < sizeof(readers) / sizeof(readers[0]); i++) {
+        status = readers[i](out, &full, err);
     }
     if (status != MUSTER_OK) {
         mst_run_settings_free(out);

@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callbacks, in the order in which they were listed; the first that fails ends the row. */
+/* Callbacks, in the order in which they were listed; the first that fails ends the series. */
 #define _GNU_SOURCE
 #include "proto/status.h"
 #include "restart/shell/restart.h"
 
-static void say(struct mst_run_trouble *trouble, enum mst_step_kind kind, size_t number,
-                size_t count, muster_status status)
+/* One callback. False: it failed, and `trouble` says so. */
+static bool step(struct muster_restart *restart, enum mst_step_kind kind, size_t at,
+                 struct mst_run_trouble *trouble)
 {
+    const struct muster_restart_hooks *steps = &restart->settings.steps[kind];
+    muster_status status = steps->list[at].call(restart, steps->list[at].arg);
     char which[48] = "";
 
-    if (count > 1) {
-        mst_text_print(which, sizeof(which), "%zu of %zu ", number, count);
+    if (status == MUSTER_OK) {
+        return true;
+    }
+    if (steps->count > 1) {
+        mst_text_print(which, sizeof(which), "%zu of %zu ", at + 1, steps->count);
     }
     trouble->status = status < 0 ? status : MUSTER_EFAILED; /* a run ends with an error */
     trouble->code = status;
     mst_text_print(trouble->text, sizeof(trouble->text), "%s failed: callback %sreturned %s (%d)",
                    mst_step_name(kind), which, mst_status_name(status), status);
+    return false;
 }
 
 bool mst_run_steps(struct muster_restart *restart, enum mst_step_kind kind,
                    struct mst_run_trouble *trouble)
 {
-    const struct muster_restart_hooks *steps = &restart->settings.steps[kind];
+    bool good = true;
 
-    for (size_t i = 0; i < steps->count; i++) {
-        muster_status status = steps->list[i].call(restart, steps->list[i].arg);
-
-        if (status != MUSTER_OK) {
-            say(trouble, kind, i + 1, steps->count, status);
-            return false;
-        }
+    for (size_t i = 0; good && i < restart->settings.steps[kind].count; i++) {
+        good = step(restart, kind, i, trouble);
     }
-    return true;
+    return good;
 }
 
 bool mst_run_healthy(struct muster_restart *restart, struct mst_run_trouble *trouble)
@@ -51,14 +53,10 @@ bool mst_run_healthy(struct muster_restart *restart, struct mst_run_trouble *tro
 
 void mst_run_steps_logged(struct muster_restart *restart, enum mst_step_kind kind)
 {
-    const struct muster_restart_hooks *steps = &restart->settings.steps[kind];
-
-    for (size_t i = 0; i < steps->count; i++) {
-        muster_status status = steps->list[i].call(restart, steps->list[i].arg);
+    for (size_t i = 0; i < restart->settings.steps[kind].count; i++) {
         struct mst_run_trouble trouble;
 
-        if (status != MUSTER_OK) {
-            say(&trouble, kind, i + 1, steps->count, status);
+        if (!step(restart, kind, i, &trouble)) {
             mst_lib_lock(restart->client);
             mst_lib_log(restart->client, MUSTER_LEVEL_WARN, "%s", trouble.text);
             mst_lib_unlock(restart->client);
