@@ -128,9 +128,11 @@ static atomic_bool stop;
 
 static void *come_and_go(void *ctx)
 {
+    struct muster_heartbeat *heartbeat = ctx;
+
     while (!atomic_load(&stop)) {
-        mst_heartbeat_exit_add(ctx);
-        mst_heartbeat_exit_remove(ctx);
+        mst_at_exit_add(&heartbeat->at_exit);
+        mst_at_exit_remove(&heartbeat->at_exit);
     }
     return NULL;
 }
@@ -145,8 +147,8 @@ static void a_child_ends_whatever_was_locked_when_it_was_forked(void **state)
 
     (void)state;
     for (int i = 0; i < THREADS; i++) {
-        heartbeats[i].client = &client;
-        mst_heartbeat_exit_add(&heartbeats[i]); /* the handler of exit() is there */
+        heartbeats[i].at_exit.client = &client;
+        mst_at_exit_add(&heartbeats[i].at_exit); /* the handler of exit() is there */
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &heartbeats[i]), 0);
     }
     for (int i = 0; i < FORKS; i++) {

@@ -792,7 +792,7 @@ static bool run_nothing(struct muster_restart *restart)
         return false;
     }
     mst_run_exit_add(restart);
-    mst_run_exit_remove(restart);
+    mst_at_exit_remove(&restart->at_exit);
     mst_interrupt_disarm(&restart->interrupt);
     return true;
 }

@@ -3,13 +3,12 @@
 
 #include "client/shell/uncancelled.h"
 
-static pthread_mutex_t locks[MST_PROCESS_LOCKS] = {
-    [MST_LOCK_ENVIRONMENT] = PTHREAD_MUTEX_INITIALIZER,
-    [MST_LOCK_HEARD] = PTHREAD_MUTEX_INITIALIZER,
-    [MST_LOCK_VISITS] = PTHREAD_MUTEX_INITIALIZER,
-    [MST_LOCK_RUNS] = PTHREAD_MUTEX_INITIALIZER,
-    [MST_LOCK_HEARTBEATS] = PTHREAD_MUTEX_INITIALIZER,
-    [MST_LOCK_SIGNALS] = PTHREAD_MUTEX_INITIALIZER};
+static pthread_mutex_t locks[MST_PROCESS_LOCKS] = {[MST_LOCK_ENVIRONMENT] =
+                                                       PTHREAD_MUTEX_INITIALIZER,
+                                                   [MST_LOCK_HEARD] = PTHREAD_MUTEX_INITIALIZER,
+                                                   [MST_LOCK_VISITS] = PTHREAD_MUTEX_INITIALIZER,
+                                                   [MST_LOCK_EXIT] = PTHREAD_MUTEX_INITIALIZER,
+                                                   [MST_LOCK_SIGNALS] = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void take_all(void)

@@ -13,8 +13,7 @@ enum mst_process_lock {
     MST_LOCK_ENVIRONMENT, /* environment.c: the variables, which restarts set */
     MST_LOCK_HEARD,       /* heard.c: what the last client has heard */
     MST_LOCK_VISITS,      /* start.c: calls whose client may be closed */
-    MST_LOCK_RUNS,        /* restart_exit.c: for exit() */
-    MST_LOCK_HEARTBEATS,  /* heartbeat_exit.c: for exit() */
+    MST_LOCK_EXIT,        /* at_exit.c: what is to be done in exit() */
     MST_LOCK_SIGNALS,     /* interrupt.c, preempt_signals.c: the handlers of signals */
     MST_PROCESS_LOCKS
 };

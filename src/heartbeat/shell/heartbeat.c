@@ -12,7 +12,8 @@
 #include "os/system.h"
 #include "restart/shell/restart.h"
 
-#define NAMES_NS (1000 * NS_PER_MS) /* for who is missing */
+#define NAMES_NS NS_PER_S /* for the names of the missing ranks */
+#define FAREWELL_NS NS_PER_S
 
 enum { TIMEOUT_LESS_MS = 10000, TIMEOUT_LEAST_MS = 2000 };
 
@@ -23,6 +24,13 @@ static bool is_running(const muster_client *client)
     const struct muster_restart *restart = mst_lib_hook_ctx(client, MST_USER_RESTART);
 
     return restart && restart->busy;
+}
+
+/* No failure ends the process any more. Lock held. */
+static void stop(struct muster_heartbeat *heartbeat)
+{
+    heartbeat->running = false;
+    mst_heartbeat_judge(heartbeat->host.machine, false);
 }
 
 /* ---- what is told ---- */
@@ -209,9 +217,28 @@ static void hook_release(void *ctx)
 {
     struct muster_heartbeat *heartbeat = ctx;
 
-    mst_heartbeat_exit_remove(heartbeat);
+    mst_at_exit_remove(&heartbeat->at_exit);
     mst_heartbeat_free(heartbeat->host.machine);
     free(heartbeat);
+}
+
+/* ---- exit() ---- */
+
+/* A process that ends well leaves the job, so that its peers go on without it; a run in progress
+ * does so itself. */
+static void end_one(struct mst_at_exit *entry, int status)
+{
+    struct muster_heartbeat *heartbeat = MST_CONTAINER(entry, struct muster_heartbeat, at_exit);
+    muster_client *client = heartbeat->client;
+
+    mst_lib_lock(client);
+    stop(heartbeat);
+    if (mst_at_exit_well(status) && mst_lib_status(client) == MUSTER_OK && !is_running(client)) {
+        const struct mst_request leave = {.command = MST_LEAVE};
+
+        mst_lib_farewell(client, &leave, 1, mst_lib_now_ns() + FAREWELL_NS);
+    }
+    mst_lib_unlock(client);
 }
 
 /* ---- starting ---- */
@@ -263,6 +290,7 @@ static struct muster_heartbeat *handle_new(muster_client *client,
         return NULL;
     }
     heartbeat->client = client;
+    heartbeat->at_exit = (struct mst_at_exit){.client = client, .call = end_one};
     heartbeat->host =
         (struct mst_machine_host){.shell = &shell, .client = client, .machine = machine};
     hook = mst_host_hook(&heartbeat->host);
@@ -340,7 +368,7 @@ static muster_status await(struct muster_heartbeat *heartbeat, struct muster_err
     }
     heartbeat->starters--;
     if (status != MUSTER_OK && heartbeat->starters == 0) {
-        mst_heartbeat_stop(heartbeat);
+        stop(heartbeat);
     }
     mst_lib_let_go(client);
     return status;
@@ -410,7 +438,7 @@ static muster_status start_any(muster_heartbeat **out, muster_client *client,
     status = start(client, &heartbeat, &wanted, &config, err);
     mst_lib_unlock(client);
     if (status == MUSTER_OK) {
-        mst_heartbeat_exit_add(heartbeat);
+        mst_at_exit_add(&heartbeat->at_exit);
         *out = heartbeat;
     }
     mst_lib_lock(client);
@@ -431,19 +459,13 @@ muster_status muster_heartbeat_start(muster_heartbeat **out, muster_client *clie
     return status;
 }
 
-void mst_heartbeat_stop(struct muster_heartbeat *heartbeat)
-{
-    heartbeat->running = false;
-    mst_heartbeat_judge(heartbeat->host.machine, false);
-}
-
 void muster_heartbeat_stop(muster_heartbeat *heartbeat)
 {
     if (!heartbeat || mst_lib_enter(heartbeat->client, NULL, "stop the heartbeat") != MUSTER_OK) {
         return;
     }
-    mst_heartbeat_exit_remove(heartbeat);
+    mst_at_exit_remove(&heartbeat->at_exit);
     mst_lib_lock(heartbeat->client);
-    mst_heartbeat_stop(heartbeat);
+    stop(heartbeat);
     mst_lib_unlock(heartbeat->client);
 }

@@ -2,9 +2,9 @@
 #ifndef MST_HEARTBEAT_SHELL_HEARTBEAT_H
 #define MST_HEARTBEAT_SHELL_HEARTBEAT_H
 
-/* The insides of a muster_heartbeat. heartbeat.c: the machine's effects, start and stop.
- * heartbeat_exit.c: exit(). */
+/* The insides of a muster_heartbeat. */
 
+#include "client/shell/at_exit.h"
 #include "client/shell/handle.h"
 #include "client/shell/host.h"
 #include "heartbeat/heartbeat.h"
@@ -22,18 +22,11 @@ struct muster_heartbeat {
     unsigned starters; /* threads in start */
     bool running;      /* started, and not stopped */
     bool over;         /* there will be no token in that generation, `error` says why */
-    bool asks;         /* the open call is cancelled, to be told who is missing */
-    bool told;         /* in `error` */
+    bool asks;         /* the open call is cancelled, to learn who is missing */
+    bool told;         /* the names are in `error` */
     struct muster_error error;
 
-    struct mst_list link; /* heartbeat_exit.c: those that run */
+    struct mst_at_exit at_exit; /* added while it runs */
 };
-
-/* heartbeat_exit.c: this member leaves the job if the process ends well. No lock. */
-void mst_heartbeat_exit_add(struct muster_heartbeat *heartbeat);
-void mst_heartbeat_exit_remove(struct muster_heartbeat *heartbeat);
-
-/* heartbeat.c: no failure ends the process any more. Lock held. */
-void mst_heartbeat_stop(struct muster_heartbeat *heartbeat);
 
 #endif

@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exit() while the function runs. With status 0 or 75 the rank leaves as muster_restart_leave does,
- * so that nobody takes its end for a death. It is done past the machine, which waits for a function
- * that does not return any more: the others are told (FAULT, LEFT), the place is given back
- * (LEAVE), and the progress page is released, each if it can be done within a moment. With another
- * status nothing is done: the process dies with that, as after _exit, and is replaced. on_exit and
- * not atexit, because only that tells the status; so who closes the client in the function, as a
- * handler of exit() may that is called before ours, has not left yet. */
+/* exit() while the function runs. If the process ends well (at_exit.h) the rank leaves as
+ * muster_restart_leave does, so that its end is not taken for a death. It is done past the machine,
+ * which waits for a function that does not return any more: the others get a fault (LEFT), the
+ * place is given back (LEAVE), and the progress page is released, each if it can be done within a
+ * moment. With another status nothing is done: the process dies with that, as after _exit, and is
+ * replaced. A handler of exit() that closes the client and runs before ours has not left the job
+ * yet. */
 #define _GNU_SOURCE
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "base/panic.h"
-#include "client/shell/process_lock.h"
 #include "restart/shell/restart.h"
 
 #define FAREWELL_NS NS_PER_S
-
-enum { STATUS_SAVED = 75 };
-
-static struct mst_list runs = {.next = &runs, .prev = &runs};
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* With the lock. */
 static void say_farewell(struct muster_restart *restart)
@@ -59,41 +49,30 @@ static void fail_one(struct muster_restart *restart, int status)
 {
     mst_lib_lock(restart->client);
     restart->client->exiting = true;
-    atomic_store(&restart->page->exited, (uint32_t)(status & 0xff) + 1);
+    atomic_store(&restart->page->exited, (uint32_t)status + 1);
     mst_lib_unlock(restart->client);
 }
 
-static void end_one(struct muster_restart *restart, int status)
+static void end_one(struct mst_at_exit *entry, int status)
 {
-    const muster_client *client = restart->client;
+    struct muster_restart *restart = MST_CONTAINER(entry, struct muster_restart, at_exit);
 
-    if (client->pid != getpid() || client->poisoned || mst_lib_holds(client)) {
-        return; /* a forked child's exit, or one from a callback with the lock */
-    }
-    if ((status & 0xff) == 0 || (status & 0xff) == STATUS_SAVED) {
+    if (mst_at_exit_well(status)) {
         leave_one(restart);
     } else {
         fail_one(restart, status);
     }
 }
 
-static void at_exit(int status, void *arg)
+void mst_run_exit_add(struct muster_restart *restart)
 {
-    struct mst_list *link;
-
-    (void)arg;
-    do {
-        mst_process_lock(MST_LOCK_RUNS);
-        link = mst_list_take(&runs);
-        mst_process_unlock(MST_LOCK_RUNS);
-        if (link) {
-            end_one(MST_CONTAINER(link, struct muster_restart, link), status);
-        }
-    } while (link);
+    restart->at_exit = (struct mst_at_exit){.client = restart->client, .call = end_one};
+    mst_at_exit_add(&restart->at_exit);
 }
 
-bool mst_run_exit_within(struct muster_restart *restart)
+bool mst_run_exit_within(void *ctx)
 {
+    struct muster_restart *restart = ctx;
     bool within;
 
     if (restart->client->poisoned || mst_lib_holds(restart->client)) {
@@ -110,28 +89,8 @@ void mst_run_exit_closed(struct muster_restart *restart)
 {
     if (restart->closed && !restart->host.silent && !restart->client->poisoned) {
         mst_lib_unlock(restart->client);
-        mst_run_exit_remove(restart);
+        mst_at_exit_remove(&restart->at_exit);
         leave_one(restart);
         mst_lib_lock(restart->client);
     }
-}
-
-static void hook_exit(void)
-{
-    (void)on_exit(at_exit, NULL);
-}
-
-void mst_run_exit_add(struct muster_restart *restart)
-{
-    (void)pthread_once(&once, hook_exit);
-    mst_process_lock(MST_LOCK_RUNS);
-    mst_list_append(&runs, &restart->link);
-    mst_process_unlock(MST_LOCK_RUNS);
-}
-
-void mst_run_exit_remove(struct muster_restart *restart)
-{
-    mst_process_lock(MST_LOCK_RUNS);
-    mst_list_remove(&restart->link);
-    mst_process_unlock(MST_LOCK_RUNS);
 }

@@ -18,14 +18,12 @@
 
 /* --- the progress page --- */
 
-static uint64_t turn_of(const struct muster_restart *restart)
-{
-    return atomic_load_explicit(&restart->page->turn, memory_order_relaxed);
-}
-
 static void show_told(struct muster_restart *restart)
 {
-    atomic_store_explicit(&restart->page->told, turn_of(restart), memory_order_relaxed);
+    struct mst_page *page = restart->page;
+
+    atomic_store_explicit(&page->told, atomic_load_explicit(&page->turn, memory_order_relaxed),
+                          memory_order_relaxed);
 }
 
 /* With the lock. */
@@ -193,11 +191,6 @@ static void hook_poisoned(void *ctx)
     mst_run_cut(restart);
 }
 
-static bool hook_closed_within(void *ctx)
-{
-    return mst_run_exit_within(ctx);
-}
-
 static void handle_free(void *ctx)
 {
     struct muster_restart *restart = ctx;
@@ -241,7 +234,7 @@ static struct muster_restart *handle_get(muster_client *client,
     restart->page = &restart->own;
     hook = mst_host_hook(&restart->host);
     hook.poisoned = hook_poisoned;
-    hook.closed_within = hook_closed_within;
+    hook.closed_within = mst_run_exit_within;
     hook.release = handle_free;
     mst_lib_hook(client, MST_USER_RESTART, &hook);
     return restart;
@@ -617,7 +610,7 @@ static void run_turns(struct muster_restart *restart, muster_restart_fn *fn, voi
 static void run_finish(struct muster_restart *restart)
 {
     mst_abort_stop(restart);
-    mst_run_exit_remove(restart);
+    mst_at_exit_remove(&restart->at_exit);
     mst_interrupt_disarm(&restart->interrupt);
     if (restart->status < 0 && restart->status != MUSTER_EPREEMPTED) {
         mst_run_steps_logged(restart, MST_STEP_TERMINATE);

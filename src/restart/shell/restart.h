@@ -2,24 +2,25 @@
 #ifndef MST_RESTART_SHELL_RESTART_H
 #define MST_RESTART_SHELL_RESTART_H
 
-/* The insides of a muster_restart, for the restart_*.c of this folder.
+/* The insides of a muster_restart, for the files of this folder.
  *
  * One handle per client, made at the first run and kept with the client: the machine counts the
  * rounds of a generation through all runs in it and hears of what happens between two runs.
  *
- *   restart.c          the run: the machine's effects, one attempt, unwinding
- *   restart_options.c  what a run was given
- *   restart_steps.c    callbacks, one kind after the other
- *   restart_health.c   the health checks that need no code
- *   restart_abort.c    the thread of the abort callbacks
- *   restart_atomic.c   told or in an atomic section
- *   restart_calls.c    what the function calls
- *   restart_records.c  the sealed record, and why a run ended, in words
- *   restart_export.c   RANK and WORLD_SIZE
- *   restart_exit.c     exit() inside of the function */
+ *   restart.c  the run: the machine's effects, one attempt, unwinding
+ *   options.c  what a run was given
+ *   steps.c    callbacks, one kind after the other
+ *   health.c   the health checks that need no code
+ *   abort.c    the thread of the abort callbacks
+ *   atomic.c   told to stop, or in an atomic section
+ *   calls.c    what the function calls
+ *   records.c  the sealed record, and why a run ended, in words
+ *   export.c   RANK and WORLD_SIZE
+ *   exit.c     exit() inside of the function */
 
 #include <pthread.h>
 
+#include "client/shell/at_exit.h"
 #include "client/shell/handle.h"
 #include "client/shell/host.h"
 #include "client/shell/interrupt.h"
@@ -106,14 +107,14 @@ struct muster_restart {
      * comes. */
     struct mst_record_list sealed;
 
-    struct mst_list link; /* restart_exit.c: the runs in progress */
-    struct mst_page own;  /* where no agent has made one */
+    struct mst_at_exit at_exit; /* added while a run is in progress */
+    struct mst_page own;        /* where no agent has made one */
 };
 
 /* Whether this is the thread of the run, and an attempt or a callback of it. No lock. */
 bool mst_run_is_mine(const struct muster_restart *restart);
 
-/* restart_steps.c: calls them in their order; false: `trouble` says which one failed. */
+/* steps.c: calls them in their order; false: `trouble` says which one failed. */
 bool mst_run_steps(struct muster_restart *restart, enum mst_step_kind kind,
                    struct mst_run_trouble *trouble);
 /* The health command, the folder, then the callbacks. */
@@ -121,11 +122,11 @@ bool mst_run_healthy(struct muster_restart *restart, struct mst_run_trouble *tro
 /* For kinds whose failures are only logged. Lock not held. */
 void mst_run_steps_logged(struct muster_restart *restart, enum mst_step_kind kind);
 
-/* restart_health.c */
+/* health.c */
 bool mst_health_command(const char *command, int64_t timeout_ms, struct mst_run_trouble *trouble);
 bool mst_health_folder(const char *folder, struct mst_run_trouble *trouble);
 
-/* restart_abort.c. A thread is only there if there are callbacks. */
+/* abort.c. A thread is only there if there are callbacks. */
 muster_status mst_abort_start(struct muster_restart *restart, struct muster_error *err);
 void mst_abort_stop(struct muster_restart *restart);  /* lock not held */
 void mst_abort_reset(struct muster_restart *restart); /* a new attempt */
@@ -134,7 +135,7 @@ void mst_abort_wait(struct muster_restart *restart);  /* until they returned; lo
 /* Whether calls may be cut short: they have returned, or had their head start. */
 bool mst_abort_let(struct muster_restart *restart, uint64_t now_ns);
 
-/* restart_calls.c: what the function left open is ended. */
+/* calls.c: what the function left open is ended. */
 void mst_run_close_sections(struct muster_restart *restart);
 
 /* restart.c. Lock held. */
@@ -142,7 +143,7 @@ void mst_run_cut(struct muster_restart *restart); /* unless the function is in a
 void mst_run_report(struct muster_restart *restart, enum mst_cause kind, int code,
                     const char *text);
 
-/* restart_records.c */
+/* records.c */
 void mst_run_records_set(struct muster_restart *restart, const struct mst_record_list *records);
 /* They are of the attempt that begins. */
 void mst_run_records_seal(struct muster_restart *restart);
@@ -154,16 +155,15 @@ void mst_run_say_why(struct muster_restart *restart, const struct mst_restart_ef
 /* Whether all ranks end with the same. */
 bool mst_run_ends_all(muster_status status, enum mst_restart_why why);
 
-/* restart_export.c: on the run's thread. */
+/* export.c: on the run's thread. */
 void mst_export_set(struct muster_restart *restart, uint32_t rank, uint32_t size);
 void mst_export_undo(struct muster_restart *restart);
 
-/* restart_exit.c: this run is to be left if the process ends well in it. */
+/* exit.c: this run is to be left if the process ends well in it. */
 void mst_run_exit_add(struct muster_restart *restart);
-void mst_run_exit_remove(struct muster_restart *restart);
-/* Whether this thread is inside of the function: then it is left when that has returned, or the
- * process ends. Lock not held. */
-bool mst_run_exit_within(struct muster_restart *restart);
+/* The client's hook. Whether this thread is inside of the function: then it is left when that has
+ * returned, or the process ends. Lock not held. */
+bool mst_run_exit_within(void *ctx);
 /* It has returned. With the lock, which is given back meanwhile. */
 void mst_run_exit_closed(struct muster_restart *restart);
 
