@@ -4,11 +4,11 @@
 
 /* The insides of a muster_heartbeat. */
 
-#include "client/shell/at_exit.h"
 #include "client/shell/handle.h"
 #include "client/shell/host.h"
 #include "heartbeat/heartbeat.h"
 #include "muster/heartbeat.h"
+#include "restart/shell/at_exit.h"
 
 struct muster_heartbeat {
     struct mst_machine_host host; /* of struct mst_heartbeat; first: the hook's */

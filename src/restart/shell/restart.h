@@ -16,15 +16,16 @@
  *   calls.c    what the function calls
  *   records.c  the sealed record, and why a run ended, in words
  *   export.c   RANK and WORLD_SIZE
- *   exit.c     exit() inside of the function */
+ *   exit.c     exit() inside of the function
+ *   at_exit.c  what the library does in exit(), the heartbeat too */
 
 #include <pthread.h>
 
-#include "client/shell/at_exit.h"
 #include "client/shell/handle.h"
 #include "client/shell/host.h"
 #include "client/shell/interrupt.h"
 #include "process/page.h"
+#include "restart/shell/at_exit.h"
 #include "restart/shell/atomic.h"
 #include "restart/shell/options.h"
 

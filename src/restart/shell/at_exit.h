@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_CLIENT_SHELL_AT_EXIT_H
-#define MST_CLIENT_SHELL_AT_EXIT_H
+#ifndef MST_RESTART_SHELL_AT_EXIT_H
+#define MST_RESTART_SHELL_AT_EXIT_H
 
 /* What the library does in exit(). By on_exit and not atexit, because only that passes the status.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "client/shell/at_exit.h"
+#include "restart/shell/at_exit.h"
 
 #include <stdlib.h>
 #include <unistd.h>
