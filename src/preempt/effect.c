@@ -6,13 +6,7 @@
 #include "base/panic.h"
 #include "base/text.h"
 #include "preempt/machine.h"
-
-static void store(unsigned char *out, unsigned element, int64_t number)
-{
-    for (unsigned i = 0; i < 8; i++) {
-        out[element * 8 + i] = (unsigned char)((uint64_t)number >> (8 * i));
-    }
-}
+#include "proto/vector.h"
 
 static void effect_watch(struct mst_preempt *preempt)
 {
@@ -51,11 +45,11 @@ static void request_step(struct mst_preempt *preempt, uint64_t now_ns)
     round->reduce = MST_REDUCE_MAX;
     round->data = mst_slice_of(preempt->data, MST_PREEMPT_VECTOR);
     preempt->held = postpone_ms > 0;
-    store(preempt->data, MST_STEP_LAST, preempt->last);
-    store(preempt->data, MST_STEP_REVISION, small(preempt->sums.newest));
-    store(preempt->data, MST_STEP_POSTPONE, small(postpone_ms));
-    store(preempt->data, MST_STEP_FLOOR, preempt->floor);
-    store(preempt->data, MST_STEP_STILL, preempt->stays);
+    mst_vector_put(preempt->data, MST_STEP_LAST, preempt->last);
+    mst_vector_put(preempt->data, MST_STEP_REVISION, small(preempt->sums.newest));
+    mst_vector_put(preempt->data, MST_STEP_POSTPONE, small(postpone_ms));
+    mst_vector_put(preempt->data, MST_STEP_FLOOR, preempt->floor);
+    mst_vector_put(preempt->data, MST_STEP_STILL, preempt->stays);
 }
 
 static void request_save(struct mst_preempt *preempt, uint64_t now_ns)
@@ -70,11 +64,13 @@ static void request_save(struct mst_preempt *preempt, uint64_t now_ns)
     round->on_loss = MST_FAIL;
     round->reduce = MST_REDUCE_MAX;
     round->data = mst_slice_of(preempt->data, MST_PREEMPT_VECTOR);
-    store(preempt->data, MST_SAVE_STEP, preempt->cannot ? INT64_MIN : preempt->saved);
-    store(preempt->data, MST_SAVE_MINUS_STEP, preempt->cannot ? INT64_MIN : -preempt->saved);
-    store(preempt->data, MST_SAVE_CANNOT, preempt->cannot ? (int64_t)preempt->view.index + 1 : 0);
-    store(preempt->data, MST_SAVE_LEAVE_ALL, preempt->config.leave_all);
-    store(preempt->data, MST_SAVE_REVISION, small(preempt->sums.newest));
+    mst_vector_put(preempt->data, MST_SAVE_STEP, preempt->cannot ? INT64_MIN : preempt->saved);
+    mst_vector_put(preempt->data, MST_SAVE_MINUS_STEP,
+                   preempt->cannot ? INT64_MIN : -preempt->saved);
+    mst_vector_put(preempt->data, MST_SAVE_CANNOT,
+                   preempt->cannot ? (int64_t)preempt->view.index + 1 : 0);
+    mst_vector_put(preempt->data, MST_SAVE_LEAVE_ALL, preempt->config.leave_all);
+    mst_vector_put(preempt->data, MST_SAVE_REVISION, small(preempt->sums.newest));
 }
 
 static void request_list(struct mst_preempt *preempt)
@@ -86,7 +82,7 @@ static void request_list(struct mst_preempt *preempt)
     round->on_loss = MST_PROCEED;
     round->reduce = MST_REDUCE_GATHER;
     round->data = mst_slice_of(preempt->data, 8);
-    store(preempt->data, 0, preempt->saved);
+    mst_vector_put(preempt->data, 0, preempt->saved);
 }
 
 static void effect_round(struct mst_preempt *preempt)
@@ -95,9 +91,7 @@ static void effect_round(struct mst_preempt *preempt)
     preempt->request.command = MST_ROUND;
     preempt->request.round.generation = preempt->view.generation;
     preempt->request.round.any_deadline = true;
-    for (unsigned i = 0; i < MST_PREEMPT_ELEMENTS; i++) {
-        store(preempt->data, i, 0);
-    }
+    memset(preempt->data, 0, sizeof(preempt->data));
     if (preempt->state == MST_PREEMPT_STEPPING) {
         request_step(preempt, preempt->now_ns);
     } else if (preempt->state == MST_PREEMPT_SAVING) {
@@ -182,51 +176,20 @@ static bool fill_request(struct mst_preempt *preempt)
 
 /* ---- the shell ---- */
 
+/* FENCED leaves the gate as it was: the next view, or the end, is on its way. */
 static bool is_closed(const struct mst_preempt *preempt)
 {
-    switch (preempt->state) {
-    case MST_PREEMPT_CLOSING:
-    case MST_PREEMPT_STEPPING:
-    case MST_PREEMPT_PASSED:
-        return true;
-    case MST_PREEMPT_FENCED: /* as it was: the next view, or the end, is on its way */
-        return preempt->closed;
-    case MST_PREEMPT_CALM:
-    case MST_PREEMPT_POSTPONED:
-    case MST_PREEMPT_DUE:
-    case MST_PREEMPT_CLAIMING:
-    case MST_PREEMPT_SAVING:
-    case MST_PREEMPT_LISTING:
-    case MST_PREEMPT_RECORDING:
-    case MST_PREEMPT_ENDED:
-    case MST_PREEMPT_STATES:
-        break;
-    }
-    return false;
+    return preempt->state == MST_PREEMPT_FENCED ? preempt->closed
+                                                : mst_preempt_is(preempt, MST_PREEMPT_CLOSES);
 }
 
 static int64_t limit_of(const struct mst_preempt *preempt)
 {
-    switch (preempt->state) {
-    case MST_PREEMPT_DUE:
-    case MST_PREEMPT_CLAIMING:
-    case MST_PREEMPT_LISTING:
-    case MST_PREEMPT_RECORDING:
-        return preempt->agreed;
-    case MST_PREEMPT_SAVING:
-        return preempt->cannot ? MST_PREEMPT_NO_LIMIT : preempt->agreed;
-    case MST_PREEMPT_FENCED:
+    if (preempt->state == MST_PREEMPT_FENCED) {
         return preempt->limit_told;
-    case MST_PREEMPT_CALM:
-    case MST_PREEMPT_CLOSING:
-    case MST_PREEMPT_STEPPING:
-    case MST_PREEMPT_POSTPONED:
-    case MST_PREEMPT_PASSED:
-    case MST_PREEMPT_ENDED:
-    case MST_PREEMPT_STATES:
-        break;
     }
-    return MST_PREEMPT_NO_LIMIT;
+    return mst_preempt_is(preempt, MST_PREEMPT_LIMITS) && !preempt->cannot ? preempt->agreed
+                                                                           : MST_PREEMPT_NO_LIMIT;
 }
 
 static bool fill_gate(struct mst_preempt *preempt)
@@ -289,8 +252,7 @@ const void *mst_preempt_next(void *machine)
 
 static void check_calls(const struct mst_preempt *preempt)
 {
-    bool rounds = preempt->state == MST_PREEMPT_STEPPING || preempt->state == MST_PREEMPT_SAVING ||
-                  preempt->state == MST_PREEMPT_LISTING;
+    bool rounds = mst_preempt_is(preempt, MST_PREEMPT_ROUND);
     bool waits = preempt->round_tag != 0 || preempt->retry_ns != NEVER;
 
     MST_ASSERT(rounds ? waits : preempt->round_tag == 0);
@@ -307,9 +269,7 @@ static void check_calls(const struct mst_preempt *preempt)
 void mst_preempt_check(const struct mst_preempt *preempt)
 {
     bool at_hand = preempt->state != MST_PREEMPT_CALM && preempt->state != MST_PREEMPT_ENDED;
-    bool agreed = preempt->state == MST_PREEMPT_DUE || preempt->state == MST_PREEMPT_PASSED ||
-                  preempt->state == MST_PREEMPT_CLAIMING || preempt->state == MST_PREEMPT_SAVING ||
-                  preempt->state == MST_PREEMPT_LISTING || preempt->state == MST_PREEMPT_RECORDING;
+    bool agreed = mst_preempt_is(preempt, MST_PREEMPT_AGREED);
 
     MST_ASSERT(preempt->state < MST_PREEMPT_STATES);
     check_calls(preempt);

@@ -27,6 +27,19 @@ enum mst_preempt_state {
     MST_PREEMPT_STATES
 };
 
+/* What is true in a state. None of CALM, FENCED and ENDED. */
+enum mst_preempt_trait {
+    MST_PREEMPT_AT_HAND = 1, /* an agreement is */
+    MST_PREEMPT_BEGINS = 2,  /* the time to its end is measured from the entry of the state */
+    MST_PREEMPT_ROUND = 4,   /* it makes a round */
+    MST_PREEMPT_DECIDES = 8, /* it waits for a verdict, or writes it */
+    MST_PREEMPT_AGREED = 16, /* on a step */
+    MST_PREEMPT_CLOSES = 32, /* the gate */
+    MST_PREEMPT_LIMITS = 64  /* the gate, to that step */
+};
+
+extern const unsigned mst_preempt_traits[MST_PREEMPT_STATES];
+
 #define MST_PREEMPT_NO_LIMIT INT64_MAX
 
 enum {
@@ -167,11 +180,16 @@ struct mst_preempt {
     bool owe_watch, owe_round, owe_verdict, owe_record;
     bool owe_gate, owe_forget, owe_noticed, owe_saved;
 
-    char hosts[MST_NAMES_MAX][MST_NOTICE_HOST_ROOM];
+    char hosts[MST_NAMES_MAX][MST_NOTICE_HOST_ROOM + 1];
     char name[MST_PREEMPT_NAME_ROOM];
     char value[MST_PREEMPT_FACT_ROOM];
     unsigned char data[MST_PREEMPT_VECTOR];
 };
+
+static inline bool mst_preempt_is(const struct mst_preempt *preempt, enum mst_preempt_trait trait)
+{
+    return (mst_preempt_traits[preempt->state] & trait) != 0;
+}
 
 /* preempt.c */
 void mst_preempt_advance(struct mst_preempt *preempt, uint64_t now_ns);
@@ -198,10 +216,6 @@ void mst_preempt_notices_free(struct mst_preempt *preempt);
 void mst_preempt_notices_init(struct mst_preempt *preempt);
 struct mst_preempt_seen *mst_preempt_seen_first(const struct mst_preempt *preempt);
 struct mst_preempt_seen *mst_preempt_seen_next(const struct mst_preempt_seen *seen);
-
-/* reply.c */
-void mst_preempt_decided(struct mst_preempt *preempt, uint64_t now_ns,
-                         const struct mst_reply *reply);
 
 /* The machine's functions (proto/machine.h) that are not in preempt.c. */
 void mst_preempt_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply);

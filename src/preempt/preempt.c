@@ -25,6 +25,21 @@
 
 #define TIMEOUT_MS_MAX (UINT64_C(1000) * 60 * 60 * 24)
 
+#define DECIDES (MST_PREEMPT_AT_HAND | MST_PREEMPT_DECIDES)
+#define AGREED (MST_PREEMPT_AT_HAND | MST_PREEMPT_AGREED)
+
+const unsigned mst_preempt_traits[MST_PREEMPT_STATES] = {
+    [MST_PREEMPT_CLOSING] = MST_PREEMPT_AT_HAND | MST_PREEMPT_BEGINS | MST_PREEMPT_CLOSES,
+    [MST_PREEMPT_STEPPING] = MST_PREEMPT_AT_HAND | MST_PREEMPT_ROUND | MST_PREEMPT_CLOSES,
+    [MST_PREEMPT_POSTPONED] = DECIDES,
+    [MST_PREEMPT_DUE] = DECIDES | AGREED | MST_PREEMPT_BEGINS | MST_PREEMPT_LIMITS,
+    [MST_PREEMPT_PASSED] = DECIDES | AGREED | MST_PREEMPT_BEGINS | MST_PREEMPT_CLOSES,
+    [MST_PREEMPT_CLAIMING] = DECIDES | AGREED | MST_PREEMPT_LIMITS,
+    [MST_PREEMPT_SAVING] = AGREED | MST_PREEMPT_ROUND | MST_PREEMPT_LIMITS,
+    [MST_PREEMPT_LISTING] = AGREED | MST_PREEMPT_ROUND | MST_PREEMPT_LIMITS,
+    [MST_PREEMPT_RECORDING] = AGREED | MST_PREEMPT_LIMITS,
+};
+
 /* ---- birth ---- */
 
 muster_status mst_preempt_new(struct mst_preempt **out, uint64_t now_ns,
@@ -155,12 +170,6 @@ uint64_t mst_preempt_postpone_ms(const struct mst_preempt *preempt, uint64_t now
 
 /* ---- from state to state ---- */
 
-static bool at_hand(const struct mst_preempt *preempt)
-{
-    return preempt->state != MST_PREEMPT_CALM && preempt->state != MST_PREEMPT_FENCED &&
-           preempt->state != MST_PREEMPT_ENDED;
-}
-
 void mst_preempt_move(struct mst_preempt *preempt, uint64_t now_ns, enum mst_preempt_state to)
 {
     preempt->state = to;
@@ -172,7 +181,7 @@ void mst_preempt_move(struct mst_preempt *preempt, uint64_t now_ns, enum mst_pre
         preempt->record_tag = 0;
         preempt->owe_record = false;
     }
-    if (to == MST_PREEMPT_STEPPING || to == MST_PREEMPT_SAVING || to == MST_PREEMPT_LISTING) {
+    if (mst_preempt_is(preempt, MST_PREEMPT_ROUND)) {
         preempt->round_tag = ++preempt->tags;
         preempt->owe_round = true;
     }
@@ -180,7 +189,7 @@ void mst_preempt_move(struct mst_preempt *preempt, uint64_t now_ns, enum mst_pre
         preempt->record_tag = ++preempt->tags;
         preempt->owe_record = true;
     }
-    if (to == MST_PREEMPT_CLOSING || to == MST_PREEMPT_DUE || to == MST_PREEMPT_PASSED) {
+    if (mst_preempt_is(preempt, MST_PREEMPT_BEGINS)) {
         preempt->begun_ns = now_ns;
     }
     preempt->silent_ns = NEVER;
@@ -301,7 +310,8 @@ static void verdict_write(struct mst_preempt *preempt, enum mst_verdict verdict)
 {
     bool is_known = preempt->verdict_settled || preempt->now.verdict != MST_VERDICT_NONE;
 
-    if (is_known || preempt->verdict_tag != 0 || preempt->retry_ns != NEVER) {
+    if (verdict == MST_VERDICT_NONE || is_known || preempt->verdict_tag != 0 ||
+        preempt->retry_ns != NEVER) {
         return;
     }
     preempt->verdict = verdict;
@@ -399,122 +409,99 @@ static bool calm(struct mst_preempt *preempt, uint64_t now_ns)
     return true;
 }
 
-static bool postponed(struct mst_preempt *preempt, uint64_t now_ns)
+/* What another rank has decided, or that it is at a later agreement. */
+static bool heed_verdict(struct mst_preempt *preempt, uint64_t now_ns)
 {
-    if (preempt->now.verdict == MST_VERDICT_AGAIN || preempt->now.verdict == MST_VERDICT_SAVING) {
-        again(preempt, now_ns);
-        return true;
-    }
-    if (preempt->now.verdict == MST_VERDICT_WITHDRAWN) {
-        go_on(preempt, now_ns);
-        return true;
-    }
-    if (preempt->now.failed) {
-        mst_preempt_over(preempt, now_ns);
-        return true;
-    }
-    if (catch_up(preempt, now_ns)) {
-        return true;
-    }
-    if (now_ns >= mst_preempt_end_ns(preempt)) {
-        late(preempt, now_ns);
-        return true;
-    }
-    if (withdrawn(preempt)) {
-        verdict_write(preempt, MST_VERDICT_WITHDRAWN);
-    } else if (now_ns >= preempt->until_ns || (preempt->held && !holds(preempt, now_ns))) {
-        verdict_write(preempt, MST_VERDICT_AGAIN);
-    }
-    return false;
-}
+    enum mst_verdict verdict = preempt->now.verdict;
+    bool postponed = preempt->state == MST_PREEMPT_POSTPONED;
 
-/* What ends DUE, PASSED and CLAIMING alike. */
-static bool decided_otherwise(struct mst_preempt *preempt, uint64_t now_ns)
-{
-    if (preempt->now.verdict == MST_VERDICT_AGAIN) {
+    if (verdict == MST_VERDICT_AGAIN || (postponed && verdict == MST_VERDICT_SAVING)) {
         again(preempt, now_ns);
-    } else if (preempt->now.verdict == MST_VERDICT_WITHDRAWN) {
+    } else if (verdict == MST_VERDICT_WITHDRAWN) {
         go_on(preempt, now_ns);
+    } else if (postponed && preempt->now.failed) {
+        mst_preempt_over(preempt, now_ns);
     } else {
         return catch_up(preempt, now_ns);
     }
     return true;
 }
 
-/* A save that came to nothing elsewhere is still heard of here when this rank has saved; but a new
- * notice need not wait for that. */
+/* A rank that has saved still waits for a save that failed elsewhere; but a new notice need not
+ * wait for that. */
 static bool given_up(const struct mst_preempt *preempt, uint64_t now_ns)
 {
     return preempt->now.failed && preempt->sums.eligible &&
            preempt->sums.newest > preempt->revision && preempt->sums.due_ns <= (int64_t)now_ns;
 }
 
-static bool due(struct mst_preempt *preempt, uint64_t now_ns)
+/* What this rank does without a verdict, and with SAVING. */
+static bool proceed(struct mst_preempt *preempt, uint64_t now_ns)
 {
-    if (decided_otherwise(preempt, now_ns)) {
-        return true;
-    }
-    if (preempt->answering) {
+    bool saving = preempt->now.verdict == MST_VERDICT_SAVING;
+
+    if (preempt->state == MST_PREEMPT_DUE && preempt->answering) {
         mst_preempt_move(preempt, now_ns, MST_PREEMPT_CLAIMING);
-        return true;
-    }
-    if (given_up(preempt, now_ns)) {
+    } else if (preempt->state == MST_PREEMPT_DUE && given_up(preempt, now_ns)) {
         mst_preempt_over(preempt, now_ns);
-        return true;
-    }
-    if (now_ns >= mst_preempt_end_ns(preempt)) {
+    } else if (preempt->state == MST_PREEMPT_PASSED && saving) {
+        (void)mst_preempt_line(preempt, MST_PREEMPT_LOG_PASSED);
+        preempt->cannot = true;
+        mst_preempt_move(preempt, now_ns, MST_PREEMPT_SAVING);
+    } else if (preempt->state == MST_PREEMPT_CLAIMING && saving) {
+        mst_preempt_move(preempt, now_ns, MST_PREEMPT_SAVING);
+    } else if (now_ns >= mst_preempt_end_ns(preempt)) {
         late(preempt, now_ns);
-        return true;
+    } else {
+        return false;
     }
-    if (now_ns >= preempt->silent_ns && !preempt->asked) {
+    return true;
+}
+
+/* The program does not ask for the step that is due: a line, and another after twice as long. */
+static void remind(struct mst_preempt *preempt, uint64_t now_ns)
+{
+    if (now_ns < preempt->silent_ns) {
+        return;
+    }
+    if (!preempt->asked) {
         struct mst_preempt_line *line = mst_preempt_line(preempt, MST_PREEMPT_LOG_WAITING);
 
         line->since_ms = (now_ns - preempt->begun_ns) / NS_PER_MS;
         line->left_ms = (int64_t)mst_preempt_left_ms(preempt, now_ns);
     }
-    if (now_ns >= preempt->silent_ns) {
-        preempt->silent_ms *= 2;
-        preempt->silent_ns = now_ns + preempt->silent_ms * NS_PER_MS;
+    preempt->silent_ms *= 2;
+    preempt->silent_ns = now_ns + preempt->silent_ms * NS_PER_MS;
+}
+
+/* The verdict that this rank asks for. */
+static enum mst_verdict wanted(const struct mst_preempt *preempt, uint64_t now_ns)
+{
+    if (preempt->state == MST_PREEMPT_PASSED) {
+        return MST_VERDICT_AGAIN;
+    }
+    if (preempt->state == MST_PREEMPT_CLAIMING) {
+        return MST_VERDICT_SAVING;
     }
     if (withdrawn(preempt)) {
-        verdict_write(preempt, MST_VERDICT_WITHDRAWN);
+        return MST_VERDICT_WITHDRAWN;
     }
-    return false;
+    return preempt->state == MST_PREEMPT_POSTPONED &&
+                   (now_ns >= preempt->until_ns || (preempt->held && !holds(preempt, now_ns)))
+               ? MST_VERDICT_AGAIN
+               : MST_VERDICT_NONE;
 }
 
-static bool passed(struct mst_preempt *preempt, uint64_t now_ns)
+/* POSTPONED, DUE, PASSED and CLAIMING: until there is a verdict. */
+static bool deciding(struct mst_preempt *preempt, uint64_t now_ns)
 {
-    if (decided_otherwise(preempt, now_ns)) {
+    if (heed_verdict(preempt, now_ns) || proceed(preempt, now_ns)) {
         return true;
     }
-    if (preempt->now.verdict == MST_VERDICT_SAVING) {
-        (void)mst_preempt_line(preempt, MST_PREEMPT_LOG_PASSED);
-        preempt->cannot = true;
-        mst_preempt_move(preempt, now_ns, MST_PREEMPT_SAVING);
-        return true;
+    if (preempt->state == MST_PREEMPT_DUE) {
+        remind(preempt, now_ns);
     }
-    if (now_ns >= mst_preempt_end_ns(preempt)) {
-        late(preempt, now_ns);
-        return true;
-    }
-    verdict_write(preempt, MST_VERDICT_AGAIN);
-    return false;
-}
-
-static bool claiming(struct mst_preempt *preempt, uint64_t now_ns)
-{
-    if (decided_otherwise(preempt, now_ns)) {
-        return true;
-    }
-    if (preempt->now.verdict == MST_VERDICT_SAVING) {
-        mst_preempt_move(preempt, now_ns, MST_PREEMPT_SAVING);
-        return true;
-    }
-    if (now_ns >= mst_preempt_end_ns(preempt)) {
-        late(preempt, now_ns);
-        return true;
-    }
-    verdict_write(preempt, MST_VERDICT_SAVING);
+    verdict_write(preempt, wanted(preempt, now_ns));
     return false;
 }
 
@@ -566,43 +553,23 @@ static bool calling(struct mst_preempt *preempt, uint64_t now_ns)
 
 static bool step(struct mst_preempt *preempt, uint64_t now_ns)
 {
-    switch (preempt->state) {
-    case MST_PREEMPT_CALM:
+    if (preempt->state == MST_PREEMPT_CALM) {
         return calm(preempt, now_ns);
-    case MST_PREEMPT_POSTPONED:
-        return postponed(preempt, now_ns);
-    case MST_PREEMPT_DUE:
-        return due(preempt, now_ns);
-    case MST_PREEMPT_PASSED:
-        return passed(preempt, now_ns);
-    case MST_PREEMPT_CLAIMING:
-        return claiming(preempt, now_ns);
-    case MST_PREEMPT_STEPPING:
-    case MST_PREEMPT_SAVING:
-    case MST_PREEMPT_LISTING:
-        return calling(preempt, now_ns);
-    case MST_PREEMPT_RECORDING:
-        return recording(preempt, now_ns);
-    case MST_PREEMPT_CLOSING:
-    case MST_PREEMPT_FENCED:
-    case MST_PREEMPT_ENDED:
-    case MST_PREEMPT_STATES:
-        break;
     }
-    return false;
+    if (mst_preempt_is(preempt, MST_PREEMPT_DECIDES)) {
+        return deciding(preempt, now_ns);
+    }
+    if (mst_preempt_is(preempt, MST_PREEMPT_ROUND)) {
+        return calling(preempt, now_ns);
+    }
+    return preempt->state == MST_PREEMPT_RECORDING && recording(preempt, now_ns);
 }
 
-/* Where a verdict was refused: it is written again only if the state still asks for it. */
-static bool decides(const struct mst_preempt *preempt)
-{
-    return preempt->state == MST_PREEMPT_POSTPONED || preempt->state == MST_PREEMPT_DUE ||
-           preempt->state == MST_PREEMPT_PASSED || preempt->state == MST_PREEMPT_CLAIMING;
-}
-
+/* A verdict that was refused is written again only if the state still asks for it. */
 void mst_preempt_advance(struct mst_preempt *preempt, uint64_t now_ns)
 {
     preempt->now_ns = now_ns;
-    if (now_ns >= preempt->retry_ns && decides(preempt)) {
+    if (now_ns >= preempt->retry_ns && mst_preempt_is(preempt, MST_PREEMPT_DECIDES)) {
         preempt->retry_ns = NEVER;
     }
     while (step(preempt, now_ns)) {
@@ -687,32 +654,20 @@ void mst_preempt_waiting(struct mst_preempt *preempt, uint64_t now_ns)
     }
 }
 
-/* What a program that asks too soon or too late is told. Also where another step is due by now: it
- * was told to save in an agreement that is over, and a save takes its time. */
+/* The answer to a program that asks too soon or too late. Also where another step is due by now:
+ * the program saved for an agreement that is over, and a save takes its time. */
 static muster_status refusal(const struct mst_preempt *preempt, int64_t step)
 {
-    switch (preempt->state) {
-    case MST_PREEMPT_CLOSING:
-    case MST_PREEMPT_STEPPING:
-    case MST_PREEMPT_POSTPONED:
-        return MUSTER_ESTALE;
-    case MST_PREEMPT_ENDED:
-        return preempt->end;
-    case MST_PREEMPT_FENCED:
-        return MUSTER_EINTERRUPTED;
-    case MST_PREEMPT_CALM:
-        return preempt->dropped >= 0 && step >= preempt->dropped ? MUSTER_ESTALE : MUSTER_EINVAL;
-    case MST_PREEMPT_DUE:
-    case MST_PREEMPT_PASSED:
-    case MST_PREEMPT_CLAIMING:
-    case MST_PREEMPT_SAVING:
-    case MST_PREEMPT_LISTING:
-    case MST_PREEMPT_RECORDING:
+    if (mst_preempt_is(preempt, MST_PREEMPT_AGREED)) {
         return step < preempt->agreed ? MUSTER_ESTALE : MUSTER_OK;
-    case MST_PREEMPT_STATES:
-        break;
     }
-    return MUSTER_OK;
+    if (preempt->state == MST_PREEMPT_CALM) {
+        return preempt->dropped >= 0 && step >= preempt->dropped ? MUSTER_ESTALE : MUSTER_EINVAL;
+    }
+    if (preempt->state == MST_PREEMPT_FENCED) {
+        return MUSTER_EINTERRUPTED;
+    }
+    return preempt->state == MST_PREEMPT_ENDED ? preempt->end : MUSTER_ESTALE;
 }
 
 void mst_preempt_saved(struct mst_preempt *preempt, uint64_t now_ns, int64_t step)
@@ -799,11 +754,8 @@ static uint64_t deadline_ns(const void *machine)
         !preempt->verdict_settled && preempt->retry_ns == NEVER) {
         when = mst_sooner(when, preempt->until_ns);
     }
-    if (preempt->state == MST_PREEMPT_DUE || preempt->state == MST_PREEMPT_PASSED ||
-        preempt->state == MST_PREEMPT_CLAIMING || preempt->state == MST_PREEMPT_POSTPONED) {
-        when = mst_sooner(when, mst_preempt_end_ns(preempt));
-    }
-    if (at_hand(preempt) && preempt->retry_ns != NEVER) {
+    if (mst_preempt_is(preempt, MST_PREEMPT_DECIDES) ||
+        (mst_preempt_is(preempt, MST_PREEMPT_AT_HAND) && preempt->retry_ns != NEVER)) {
         when = mst_sooner(when, mst_preempt_end_ns(preempt));
     }
     return when;

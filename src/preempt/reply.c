@@ -4,17 +4,8 @@
 
 #include "base/panic.h"
 #include "preempt/machine.h"
-
-static int64_t load(struct mst_slice value, unsigned element)
-{
-    const unsigned char *bytes = value.data;
-    uint64_t number = 0;
-
-    for (unsigned i = 0; i < 8; i++) {
-        number |= (uint64_t)bytes[element * 8 + i] << (8 * i);
-    }
-    return (int64_t)number;
-}
+#include "proto/retry.h"
+#include "proto/vector.h"
 
 /* The reply is borrowed: its names are needed until the answer is given out. */
 static void detail_keep(struct mst_preempt *preempt, const struct mst_reply *reply)
@@ -25,16 +16,9 @@ static void detail_keep(struct mst_preempt *preempt, const struct mst_reply *rep
     }
     memcpy(&preempt->detail, &reply->detail, offsetof(struct mst_detail, who));
     for (uint32_t i = 0; i < preempt->detail.who_count; i++) {
-        struct mst_slice *host = &preempt->detail.who[i].host;
-
         preempt->detail.who[i] = reply->detail.who[i];
-        if (host->size > MST_NOTICE_HOST_ROOM) {
-            host->size = MST_NOTICE_HOST_ROOM;
-        }
-        if (host->size > 0) {
-            memcpy(preempt->hosts[i], host->data, host->size);
-        }
-        host->data = preempt->hosts[i];
+        preempt->detail.who[i].host =
+            mst_slice_copy(preempt->hosts[i], sizeof(preempt->hosts[i]), reply->detail.who[i].host);
     }
 }
 
@@ -97,22 +81,16 @@ static void postpone(struct mst_preempt *preempt, uint64_t now_ns, int64_t ms)
     preempt->until_ns = now_ns + for_ms * NS_PER_MS;
 }
 
-void mst_preempt_decided(struct mst_preempt *preempt, uint64_t now_ns,
-                         const struct mst_reply *reply)
+static void decided(struct mst_preempt *preempt, uint64_t now_ns, const struct mst_reply *reply)
 {
-    int64_t last, floor, postponed, revision;
+    int64_t last = mst_vector_at(reply->value, MST_STEP_LAST);
+    int64_t floor = mst_vector_at(reply->value, MST_STEP_FLOOR);
+    int64_t postponed = mst_vector_at(reply->value, MST_STEP_POSTPONE);
+    int64_t revision = mst_vector_at(reply->value, MST_STEP_REVISION);
 
-    if (reply->value.size < MST_PREEMPT_VECTOR) {
-        fail_plainly(preempt, now_ns, MUSTER_EPROTO);
-        return;
-    }
-    last = load(reply->value, MST_STEP_LAST);
-    floor = load(reply->value, MST_STEP_FLOOR);
-    postponed = load(reply->value, MST_STEP_POSTPONE);
-    revision = load(reply->value, MST_STEP_REVISION);
     preempt->revision = revision > 0 ? (uint64_t)revision : 0;
     preempt->floor = floor;
-    preempt->still = load(reply->value, MST_STEP_STILL) > 0;
+    preempt->still = mst_vector_at(reply->value, MST_STEP_STILL) > 0;
     mst_preempt_sum(preempt);
     if (postponed > 0) {
         postpone(preempt, now_ns, postponed);
@@ -148,16 +126,11 @@ static void cannot(struct mst_preempt *preempt, uint64_t now_ns, int64_t index)
 
 static void all_saved(struct mst_preempt *preempt, uint64_t now_ns, const struct mst_reply *reply)
 {
-    int64_t step, minus, who, revision;
+    int64_t step = mst_vector_at(reply->value, MST_SAVE_STEP);
+    int64_t minus = mst_vector_at(reply->value, MST_SAVE_MINUS_STEP);
+    int64_t who = mst_vector_at(reply->value, MST_SAVE_CANNOT);
+    int64_t revision = mst_vector_at(reply->value, MST_SAVE_REVISION);
 
-    if (reply->value.size < MST_PREEMPT_VECTOR) {
-        fail_plainly(preempt, now_ns, MUSTER_EPROTO);
-        return;
-    }
-    step = load(reply->value, MST_SAVE_STEP);
-    minus = load(reply->value, MST_SAVE_MINUS_STEP);
-    who = load(reply->value, MST_SAVE_CANNOT);
-    revision = load(reply->value, MST_SAVE_REVISION);
     if (who > 0) {
         cannot(preempt, now_ns, who);
         return;
@@ -171,7 +144,7 @@ static void all_saved(struct mst_preempt *preempt, uint64_t now_ns, const struct
         .step = step,
         .covered = preempt->revision,
         .of = preempt->view.size,
-        .leave_all = load(reply->value, MST_SAVE_LEAVE_ALL) > 0,
+        .leave_all = mst_vector_at(reply->value, MST_SAVE_LEAVE_ALL) > 0,
     };
     if (revision > 0 && (uint64_t)revision > preempt->fact.covered) {
         preempt->fact.covered = (uint64_t)revision;
@@ -183,8 +156,8 @@ static void saver_add(struct mst_preempt_outcome *outcome, const struct mst_item
                       uint32_t most)
 {
     if (outcome->saver_count < most) {
-        outcome->savers[outcome->saver_count++] =
-            (struct mst_preempt_saver){.index = item->who.index, .step = load(item->value, 0)};
+        outcome->savers[outcome->saver_count++] = (struct mst_preempt_saver){
+            .index = item->who.index, .step = mst_vector_at(item->value, 0)};
     }
 }
 
@@ -200,7 +173,7 @@ static int64_t usual_step(const struct mst_reply *reply)
         if (reply->items[i].value.size < 8) {
             continue;
         }
-        step = load(reply->items[i].value, 0);
+        step = mst_vector_at(reply->items[i].value, 0);
         if (count == 0) {
             candidate = step;
         }
@@ -223,7 +196,7 @@ static void listed(struct mst_preempt *preempt, uint64_t now_ns, const struct ms
             if (item->value.size < 8) {
                 continue;
             }
-            is_usual = load(item->value, 0) == usual;
+            is_usual = mst_vector_at(item->value, 0) == usual;
             outcome->savers_total += pass == 0;
             if (is_usual == (pass == 1)) {
                 saver_add(outcome, item, pass == 0 ? MST_PREEMPT_SAVERS / 2 : MST_PREEMPT_SAVERS);
@@ -238,8 +211,7 @@ static void listed(struct mst_preempt *preempt, uint64_t now_ns, const struct ms
 /* The service had no room for it now; nothing was changed. */
 static bool is_for_now(muster_status status)
 {
-    return status == MUSTER_ENOMEM || status == MUSTER_ENOSPACE || status == MUSTER_ELIMIT ||
-           status == MUSTER_ECANCELLED || status == MUSTER_EUNREACHABLE;
+    return mst_retry_helps(status) || status == MUSTER_ECANCELLED || status == MUSTER_EUNREACHABLE;
 }
 
 static void ask_again(struct mst_preempt *preempt, uint64_t now_ns)
@@ -262,14 +234,16 @@ static void reply_round(struct mst_preempt *preempt, uint64_t now_ns, const stru
         return;
     }
     detail_keep(preempt, reply);
-    if (preempt->state == MST_PREEMPT_STEPPING && has_value) {
-        mst_preempt_decided(preempt, now_ns, reply);
-    } else if (preempt->state == MST_PREEMPT_SAVING && ok) {
-        all_saved(preempt, now_ns, reply);
-    } else if (preempt->state == MST_PREEMPT_LISTING && has_value) {
-        listed(preempt, now_ns, reply);
-    } else {
+    if (!(preempt->state == MST_PREEMPT_SAVING ? ok : has_value)) {
         fail_plainly(preempt, now_ns, reply->status);
+    } else if (preempt->state == MST_PREEMPT_LISTING) {
+        listed(preempt, now_ns, reply);
+    } else if (reply->value.size < MST_PREEMPT_VECTOR) {
+        fail_plainly(preempt, now_ns, MUSTER_EPROTO);
+    } else if (preempt->state == MST_PREEMPT_STEPPING) {
+        decided(preempt, now_ns, reply);
+    } else {
+        all_saved(preempt, now_ns, reply);
     }
 }
 
