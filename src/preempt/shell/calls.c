@@ -109,11 +109,6 @@ static void ask_names(struct muster_preempt *preempt)
     preempt->asks = false;
 }
 
-static void describe(char what[MST_LIB_WHAT_ROOM], int64_t step)
-{
-    mst_text_print(what, MST_LIB_WHAT_ROOM, "save of step %" PRId64, step);
-}
-
 /* Lock held. The wait is over without an answer. */
 static muster_status unanswered(struct muster_preempt *preempt, const char *what,
                                 struct muster_error *err)
@@ -181,15 +176,12 @@ muster_status muster_preempt_saved(muster_preempt *preempt, int64_t step, int64_
     muster_client *client;
     muster_status status;
 
-    describe(what, step);
+    mst_preempt_describe(what, step);
     if (!preempt) {
         return mst_lib_refuse(err, what, "the handle is NULL");
     }
     client = preempt->client;
-    status = mst_lib_enter(client, err, what);
-    if (status == MUSTER_OK && mst_lib_thread.no_waiting) {
-        status = mst_lib_forbidden(err, what);
-    }
+    status = mst_preempt_enter(client, err, what);
     if (status) {
         return status;
     }

@@ -168,10 +168,7 @@ muster_status muster_preempt_wait_exit(muster_preempt *preempt, int64_t timeout_
         return mst_lib_refuse(err, what, "the handle is NULL");
     }
     client = preempt->client;
-    status = mst_lib_enter(client, err, what);
-    if (status == MUSTER_OK && mst_lib_thread.no_waiting) {
-        status = mst_lib_forbidden(err, what);
-    }
+    status = mst_preempt_enter(client, err, what);
     if (status) {
         return status;
     }

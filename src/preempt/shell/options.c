@@ -22,7 +22,7 @@ static muster_status read_leave(struct mst_preempt_settings *out, struct muster_
     return status;
 }
 
-bool mst_preempt_source_next(const char **list, struct muster_slice *name)
+bool mst_preempt_source_next(const char **list, struct mst_slice *name)
 {
     const char *at = *list;
     size_t size;
@@ -31,17 +31,17 @@ bool mst_preempt_source_next(const char **list, struct muster_slice *name)
         return false;
     }
     size = strcspn(at, ",");
-    *name = (struct muster_slice){.data = at, .size = strcspn(at, ",=")};
+    *name = mst_slice_of(at, strcspn(at, ",="));
     *list = at[size] == ',' ? at + size + 1 : at + size;
     return true;
 }
 
 static bool takes_signals(const char *list)
 {
-    struct muster_slice name;
+    struct mst_slice name;
 
     while (mst_preempt_source_next(&list, &name)) {
-        if (name.size == 7 && memcmp(name.data, "signals", 7) == 0) {
+        if (mst_slice_equal(name, mst_slice_text("signals"))) {
             return true;
         }
     }

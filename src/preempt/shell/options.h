@@ -4,6 +4,7 @@
 
 /* What a handle of preemption was given: the options, else the environment, else the defaults. */
 
+#include "base/slice.h"
 #include "muster/preempt.h"
 
 struct mst_preempt_settings {
@@ -21,6 +22,6 @@ muster_status mst_preempt_settings_read(struct mst_preempt_settings *out,
 
 /* The names alone of a list such as "signals,file=/x,slurm", one after the other. False: no more.
  */
-bool mst_preempt_source_next(const char **list, struct muster_slice *name);
+bool mst_preempt_source_next(const char **list, struct mst_slice *name);
 
 #endif

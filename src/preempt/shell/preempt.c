@@ -3,7 +3,6 @@
  * this process say into notices. preempt.h lists the other files. */
 #define _GNU_SOURCE
 #include "preempt/shell/preempt.h"
-#include "client/shell/uncancelled.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -14,14 +13,10 @@
 #include <unistd.h>
 
 #include "client/shell/sidecar/helper.h"
+#include "client/shell/uncancelled.h"
 #include "os/system.h"
 
 /* ---- the gate, lock held ---- */
-
-static bool barrier_begin(void)
-{
-    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-}
 
 static void gate_apply(struct muster_preempt *preempt)
 {
@@ -50,7 +45,8 @@ static void gate_open(struct muster_preempt *preempt, int64_t limit, bool forget
     }
     gate_apply(preempt);
     if (limit != MST_GATE_OPEN) {
-        mst_preempt_say_limit(preempt, limit);
+        mst_lib_log(preempt->client, MUSTER_LEVEL_DEBUG,
+                    "preempt: step %" PRId64 " is to be saved here", limit);
     }
 }
 
@@ -144,27 +140,35 @@ static const struct mst_host_shell shell = {
 
 /* ---- signals, lock held ---- */
 
+static void fill_given(struct muster_preempt *preempt, struct mst_notice *notice,
+                       const char *source, const struct muster_notice_given *given)
+{
+    notice->level =
+        given->level == MUSTER_NOTICE_ADVISORY ? MST_NOTICE_ADVISORY : MST_NOTICE_CERTAIN;
+    notice->assumed = given->in_ms < 0;
+    notice->left_ms = (uint64_t)(given->in_ms < 0 ? preempt->settings.grace_ms : given->in_ms);
+    (void)mst_slice_copy(notice->source, sizeof(notice->source), mst_slice_text(source));
+    (void)mst_slice_copy(notice->host, sizeof(notice->host), mst_slice_text(preempt->client->host));
+    (void)mst_slice_copy(notice->reason, sizeof(notice->reason), mst_slice_text(given->reason));
+}
+
 static void publish_signal(struct muster_preempt *preempt, int number, pid_t from)
 {
-    muster_client *client = preempt->client;
-    uint32_t index = mst_lib_view(client)->index;
+    uint32_t index = mst_lib_view(preempt->client)->index;
     struct mst_publish_config config = {.indices = &index, .count = 1};
+    struct muster_notice_given given = {.in_ms = -1, .level = MUSTER_NOTICE_CERTAIN};
+    struct mst_text reason = mst_text_in(given.reason, sizeof(given.reason));
     char name[MST_SIGNAL_NAME_ROOM];
 
-    config.notice.level = MST_NOTICE_CERTAIN;
-    config.notice.assumed = true;
-    config.notice.left_ms = (uint64_t)preempt->settings.grace_ms;
-    (void)snprintf(config.notice.source, sizeof(config.notice.source), "signals");
-    (void)snprintf(config.notice.host, sizeof(config.notice.host), "%s", client->host);
     mst_signals_name(name, number);
+    mst_text_add(&reason, name);
     if (from != 0) {
-        mst_text_print(config.notice.reason, sizeof(config.notice.reason), "%s from process %d",
-                       name, from);
-    } else {
-        mst_text_print(config.notice.reason, sizeof(config.notice.reason), "%s", name);
+        mst_text_format(&reason, " from process %d", from);
     }
+    fill_given(preempt, &config.notice, "signals", &given);
     if (mst_lib_publish_begin(&preempt->publish, mst_lib_now_ns(), &config) != MUSTER_OK) {
-        mst_lib_log(client, MUSTER_LEVEL_ERROR, "no memory to pass on the notice by a signal");
+        mst_lib_log(preempt->client, MUSTER_LEVEL_ERROR,
+                    "no memory to pass on the notice by a signal");
     }
 }
 
@@ -258,7 +262,8 @@ static void hook_poisoned(void *ctx)
     atomic_store(&preempt->limit, MST_GATE_SLOW);
 }
 
-static void let_go_page(struct muster_preempt *preempt)
+/* Lock held, or the client is about to be freed. */
+static void end(struct muster_preempt *preempt)
 {
     struct mst_page *page = mst_lib_page(preempt->client);
 
@@ -266,6 +271,9 @@ static void let_go_page(struct muster_preempt *preempt)
     if (page) {
         atomic_store_explicit(&page->preempts, 2, memory_order_relaxed);
     }
+    mst_signals_close(&preempt->signals);
+    mst_preempt_free(preempt->host.machine);
+    preempt->host.machine = NULL;
 }
 
 /* The client is freed, and the handle was not closed: it stays as something that is over. */
@@ -275,13 +283,9 @@ static void hook_release(void *ctx)
 
     mst_preempt_sources_stop(preempt->sources);
     preempt->sources = NULL;
-    preempt->ended = true;
-    atomic_store(&preempt->limit, MST_GATE_SLOW);
-    let_go_page(preempt);
+    hook_poisoned(preempt);
     mst_publish_free(preempt->publish.host.machine);
-    mst_preempt_free(preempt->host.machine);
-    mst_signals_close(&preempt->signals);
-    preempt->host.machine = NULL;
+    end(preempt);
     preempt->client = NULL;
 }
 
@@ -308,18 +312,6 @@ static bool given_over(void *ctx)
     const struct muster_preempt *preempt = publish->ctx;
 
     return publish->over || preempt->closing || preempt->ended;
-}
-
-static void fill_given(struct muster_preempt *preempt, struct mst_notice *notice,
-                       const char *source, const struct muster_notice_given *given)
-{
-    notice->level =
-        given->level == MUSTER_NOTICE_ADVISORY ? MST_NOTICE_ADVISORY : MST_NOTICE_CERTAIN;
-    notice->assumed = given->in_ms < 0;
-    notice->left_ms = (uint64_t)(given->in_ms < 0 ? preempt->settings.grace_ms : given->in_ms);
-    (void)snprintf(notice->source, sizeof(notice->source), "%s", source);
-    (void)snprintf(notice->host, sizeof(notice->host), "%s", preempt->client->host);
-    (void)snprintf(notice->reason, sizeof(notice->reason), "%s", given->reason);
 }
 
 static bool give(void *ctx, const char *source, const struct muster_notice_given *given)
@@ -362,27 +354,22 @@ static void tell(void *ctx, const char *line)
 
 /* ---- opening ---- */
 
-static void add_source(struct mst_text *text, struct muster_slice name)
+static void add_source(struct mst_text *text, struct mst_slice name)
 {
     mst_text_format(text, "%s%.*s", text->size > 0 ? "," : "", MST_SLICE_ARGS(name));
-}
-
-static void add_source_text(struct mst_text *text, const char *name)
-{
-    add_source(text, (struct muster_slice){.data = name, .size = strlen(name)});
 }
 
 /* Somebody beside this process looks for notices for it. */
 static void add_elsewhere(struct muster_preempt *preempt, struct mst_text *text)
 {
     const char *list = preempt->settings.elsewhere;
-    struct muster_slice name;
+    struct mst_slice name;
 
     if (!list && getenv("SLURM_JOB_ID")) { // NOLINT(concurrency-mt-unsafe)
         list = "slurm";
     }
     while (mst_preempt_source_next(&list, &name)) {
-        if (name.size != 7 || memcmp(name.data, "signals", 7) != 0) {
+        if (!mst_slice_equal(name, mst_slice_text("signals"))) {
             add_source(text, name);
         }
     }
@@ -393,13 +380,13 @@ static void name_sources(struct muster_preempt *preempt)
     struct mst_text text = mst_text_in(preempt->sources_text, sizeof(preempt->sources_text));
 
     if (preempt->settings.signals != 0) {
-        add_source_text(&text, "signals");
+        add_source(&text, mst_slice_text("signals"));
     }
     if (mst_lib_page(preempt->client)) {
         add_elsewhere(preempt, &text);
     }
     for (size_t i = 0; i < preempt->settings.options.source_count; i++) {
-        add_source_text(&text, preempt->settings.options.sources[i].name);
+        add_source(&text, mst_slice_text(preempt->settings.options.sources[i].name));
     }
     if (text.size == 0) {
         mst_lib_log(preempt->client, MUSTER_LEVEL_WARN,
@@ -475,7 +462,8 @@ static struct muster_preempt *make(muster_client *client,
     preempt->pid = getpid();
     preempt->settings = *settings;
     preempt->settings.options.signals = NULL; /* what is read once need not live on */
-    preempt->exchanges = !barrier_begin();
+    preempt->exchanges =
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
     preempt->opened_limit = MST_GATE_OPEN;
     preempt->signals.event = -1;
     preempt->publish = (struct mst_lib_publish){.client = client,
@@ -504,10 +492,7 @@ static muster_status open_preempt(muster_preempt **out, muster_client *client,
     *out = NULL;
     status = mst_preempt_settings_read(&settings, options, err);
     if (status == MUSTER_OK) {
-        status = mst_lib_enter(client, err, "preempt");
-    }
-    if (status == MUSTER_OK && mst_lib_thread.no_waiting) {
-        status = mst_lib_forbidden(err, "preempt");
+        status = mst_preempt_enter(client, err, "preempt");
     }
     if (status) {
         return status;
@@ -549,19 +534,6 @@ muster_status muster_preempt_open(muster_preempt **out, muster_client *client,
 
 /* ---- closing ---- */
 
-/* Lock held. */
-static void end(struct muster_preempt *preempt)
-{
-    muster_client *client = preempt->client;
-
-    mst_host_drop(&preempt->host);
-    mst_lib_publish_end(&preempt->publish);
-    mst_lib_hook(client, MST_USER_PREEMPT, NULL);
-    mst_signals_close(&preempt->signals);
-    let_go_page(preempt);
-    mst_preempt_free(preempt->host.machine);
-}
-
 static void close_preempt(muster_preempt *preempt)
 {
     muster_client *client = preempt ? preempt->client : NULL;
@@ -582,6 +554,9 @@ static void close_preempt(muster_preempt *preempt)
     }
     if (client) {
         mst_lib_lock(client);
+        mst_host_drop(&preempt->host);
+        mst_lib_publish_end(&preempt->publish);
+        mst_lib_hook(client, MST_USER_PREEMPT, NULL);
         end(preempt);
         mst_lib_unlock(client);
     }

@@ -2,16 +2,15 @@
 #ifndef MST_PREEMPT_SHELL_PREEMPT_H
 #define MST_PREEMPT_SHELL_PREEMPT_H
 
-/* The insides of a muster_preempt, for the preempt_*.c of this folder.
+/* The insides of a muster_preempt, for the files of this folder.
  *
- *   preempt.c          the machine's effects, the gate, the hook, opening and closing
- *   preempt_calls.c    reached, saved, holds, what is known
- *   preempt_exit.c     waiting for the end of those who were noticed
- *   preempt_publish.c  giving a notice and taking it back
- *   preempt_signals.c  signals that are notices
- *   preempt_sources.c  the user's own sources
- *   preempt_options.c  what a handle was given
- *   preempt_words.c    log lines and errors
+ *   preempt.c  the machine's effects, the gate, the hook, opening and closing
+ *   calls.c    reached, saved, holds, what is known
+ *   exit.c     waiting for the end of the ranks with a notice
+ *   publish.c  giving a notice and taking it back
+ *   sources.c  the user's own sources
+ *   options.c  what a handle was given
+ *   words.c    log lines and errors
  *
  * The gate. A caller stores the step it asks for, then loads the limit. Who closes the gate stores
  * the limit, makes the kernel run a barrier on every thread of the process, and loads the step. So
@@ -36,7 +35,7 @@
 
 enum { MST_PREEMPT_NAMES_ROOM = 512, MST_PREEMPT_HOLDS_MAX = 1000 };
 
-struct mst_preempt_exit; /* preempt_exit.c: somebody who waits */
+struct mst_preempt_exit; /* exit.c: a waiting call */
 
 struct muster_preempt {
     struct mst_machine_host host; /* of struct mst_preempt; first: the hook's */
@@ -76,12 +75,13 @@ struct muster_preempt {
 /* Asks the service who is missing in the round that is open: `asks`, until `told` or not. */
 void mst_preempt_ask_names(struct muster_preempt *preempt);
 
-/* preempt_exit.c. Lock held: the notices have changed. */
+/* exit.c. Lock held: the notices have changed. */
 void mst_preempt_exit_look(struct muster_preempt *preempt);
 
-/* preempt_words.c */
+/* words.c */
+/* "save of step 17": what is attempted. */
+void mst_preempt_describe(char what[MST_LIB_WHAT_ROOM], int64_t step);
 void mst_preempt_say(struct muster_preempt *preempt, const struct mst_preempt_line *line);
-void mst_preempt_say_limit(struct muster_preempt *preempt, int64_t limit); /* debug */
 /* Why a save came to nothing, in *err. */
 void mst_preempt_say_outcome(struct muster_error *err, const struct mst_preempt_outcome *outcome,
                              int64_t step);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "preempt/shell/publish.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "client/shell/handle.h"
 #include "muster/preempt.h"
 #include "os/system.h"
@@ -154,12 +151,6 @@ static muster_status carry_out(struct mst_lib_publish *publish,
                                          : mst_lib_fail_again(client, err, publish->what);
 }
 
-static void warn_unheard(const struct mst_lib_publish *publish)
-{
-    mst_lib_log(publish->client, MUSTER_LEVEL_WARN, "%s: " MST_LIB_UNHEARD, publish->what,
-                publish->client->job);
-}
-
 static muster_status publish_and_wait(muster_client *client, const char *what,
                                       const struct mst_publish_config *config,
                                       struct muster_error *err)
@@ -171,7 +162,7 @@ static muster_status publish_and_wait(muster_client *client, const char *what,
     mst_lib_keep(client);
     status = carry_out(&publish, config, err);
     if (status == MUSTER_OK && publish.unheard) {
-        warn_unheard(&publish);
+        mst_lib_log(client, MUSTER_LEVEL_WARN, "%s: " MST_LIB_UNHEARD, what, client->job);
     }
     if (!client->poisoned) {
         mst_lib_publish_end(&publish);
@@ -181,28 +172,27 @@ static muster_status publish_and_wait(muster_client *client, const char *what,
     return status;
 }
 
-static muster_status enter(muster_client *client, const char *what, struct muster_error *err)
+muster_status mst_preempt_enter(muster_client *client, struct muster_error *err, const char *what)
 {
     muster_status status = mst_lib_enter(client, err, what);
 
-    if (status == MUSTER_OK && mst_lib_thread.no_waiting) {
-        return mst_lib_forbidden(err, what);
-    }
-    return status;
+    return status == MUSTER_OK && mst_lib_thread.no_waiting ? mst_lib_forbidden(err, what) : status;
 }
 
-static void describe(char what[MST_LIB_WHAT_ROOM], const char *verb, uint32_t index)
+static muster_status enter(muster_client *client, char what[MST_LIB_WHAT_ROOM], const char *verb,
+                           uint32_t index, struct muster_error *err)
 {
+    muster_status status;
+
     if (index == MST_NOTICE_ALL) {
-        mst_text_print(what, MST_LIB_WHAT_ROOM, "%sthe whole job", verb);
+        mst_text_print(what, MST_LIB_WHAT_ROOM, "%s the whole job", verb);
     } else {
-        mst_text_print(what, MST_LIB_WHAT_ROOM, "%s#%u", verb, index);
+        mst_text_print(what, MST_LIB_WHAT_ROOM, "%s #%u", verb, index);
     }
-}
-
-static bool is_place(uint32_t index)
-{
-    return index <= MST_NOTICE_ALL;
+    status = mst_preempt_enter(client, err, what);
+    return status == MUSTER_OK && index > MST_NOTICE_ALL
+               ? mst_lib_refuse(err, what, "no place in a job")
+               : status;
 }
 
 muster_status muster_preempt_announce(muster_client *client, uint32_t index, int64_t in_ms,
@@ -211,13 +201,10 @@ muster_status muster_preempt_announce(muster_client *client, uint32_t index, int
     struct mst_publish_config config = {.indices = &index, .count = 1};
     char what[MST_LIB_WHAT_ROOM];
     int64_t left_ms = in_ms;
-    muster_status status;
+    muster_status status = enter(client, what, "notice for", index, err);
 
-    describe(what, "notice for ", index);
-    status = enter(client, what, err);
-    if (status == MUSTER_OK && (!is_place(index) || in_ms < -1)) {
-        status = mst_lib_refuse(err, what, "%s",
-                                !is_place(index) ? "no place in a job" : "in_ms is negative");
+    if (status == MUSTER_OK && in_ms < -1) {
+        status = mst_lib_refuse(err, what, "in_ms is negative");
     }
     if (status == MUSTER_OK && in_ms < 0) {
         config.notice.assumed = true;
@@ -227,8 +214,10 @@ muster_status muster_preempt_announce(muster_client *client, uint32_t index, int
         return status;
     }
     config.notice.left_ms = (uint64_t)left_ms;
-    (void)snprintf(config.notice.source, sizeof(config.notice.source), "hand");
-    (void)snprintf(config.notice.reason, sizeof(config.notice.reason), "%s", reason ? reason : "");
+    (void)mst_slice_copy(config.notice.source, sizeof(config.notice.source),
+                         mst_slice_text("hand"));
+    (void)mst_slice_copy(config.notice.reason, sizeof(config.notice.reason),
+                         mst_slice_text(reason));
     return publish_and_wait(client, what, &config, err);
 }
 
@@ -237,12 +226,7 @@ muster_status muster_preempt_withdraw(muster_client *client, uint32_t index,
 {
     struct mst_publish_config config = {.withdraw = true, .indices = &index, .count = 1};
     char what[MST_LIB_WHAT_ROOM];
-    muster_status status;
+    muster_status status = enter(client, what, "take back the notice for", index, err);
 
-    describe(what, "take back the notice for ", index);
-    status = enter(client, what, err);
-    if (status == MUSTER_OK && !is_place(index)) {
-        status = mst_lib_refuse(err, what, "no place in a job");
-    }
     return status ? status : publish_and_wait(client, what, &config, err);
 }

@@ -40,4 +40,7 @@ void mst_lib_publish_end(struct mst_lib_publish *publish);
     "is saved"
 const char *mst_lib_publish_job(const muster_client *client);
 
+/* Like mst_lib_enter, for a call that blocks: EDEADLK where this thread may not wait. */
+muster_status mst_preempt_enter(muster_client *client, struct muster_error *err, const char *what);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "client/shell/handle.h"
 #include "os/clock.h"
+#include "os/monotonic.h"
 
 #define THREAD_STACK ((size_t)512 * 1024) /* the user's code runs on it */
 #define DEADLINE_JITTER_NS NS_PER_S
@@ -159,24 +160,19 @@ muster_status mst_preempt_sources_check(const struct muster_preempt_source *list
 static void fill(struct mst_preempt_sources *sources,
                  const struct mst_preempt_sources_config *config)
 {
-    pthread_condattr_t attributes;
-
     sources->config = *config;
     sources->count = config->count;
     for (size_t i = 0; i < config->count; i++) {
         struct source *source = &sources->list[i];
 
         source->given = config->list[i];
-        memcpy(source->name, config->list[i].name, strlen(config->list[i].name) + 1);
+        (void)mst_slice_copy(source->name, NAME_ROOM, mst_slice_text(config->list[i].name));
         if (source->given.period_ms == 0) {
             source->given.period_ms = STANDARD_PERIOD_MS;
         }
     }
     (void)pthread_mutex_init(&sources->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&sources->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    mst_monotonic_cond_init(&sources->changed);
 }
 
 static void free_sources(struct mst_preempt_sources *sources)

@@ -125,13 +125,12 @@ void mst_preempt_say(struct muster_preempt *preempt, const struct mst_preempt_li
     mst_lib_log(preempt->client, level, "%s", words);
 }
 
-void mst_preempt_say_limit(struct muster_preempt *preempt, int64_t limit)
-{
-    mst_lib_log(preempt->client, MUSTER_LEVEL_DEBUG,
-                "preempt: step %" PRId64 " is to be saved here", limit);
-}
-
 /* ---- errors ---- */
+
+void mst_preempt_describe(char what[MST_LIB_WHAT_ROOM], int64_t step)
+{
+    mst_text_print(what, MST_LIB_WHAT_ROOM, "save of step %" PRId64, step);
+}
 
 static void add_savers(struct mst_text *text, const struct mst_preempt_outcome *outcome)
 {
@@ -196,10 +195,12 @@ void mst_preempt_say_outcome(struct muster_error *err, const struct mst_preempt_
                              int64_t step)
 {
     struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+    char what[MST_LIB_WHAT_ROOM];
 
     err->status = outcome->status;
     err->os_errno = 0;
-    mst_text_format(&text, "save of step %" PRId64 ": ", step);
+    mst_preempt_describe(what, step);
+    mst_text_format(&text, "%s: ", what);
     add_outcome(&text, outcome);
 }
 
@@ -207,6 +208,6 @@ void mst_preempt_say_missing(struct muster_error *err, int64_t step, const struc
 {
     char what[MST_LIB_WHAT_ROOM];
 
-    mst_text_print(what, sizeof(what), "save of step %" PRId64, step);
+    mst_preempt_describe(what, step);
     (void)mst_lib_fail(err, MUSTER_ETIMEDOUT, what, reply);
 }
