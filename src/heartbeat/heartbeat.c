@@ -40,6 +40,8 @@
 #include "base/panic.h"
 #include "base/time.h"
 #include "proto/heartbeat.h"
+#include "proto/retry.h"
+#include "proto/vector.h"
 
 #define RETRY_MS 1000u
 #define PERIOD_MS_MAX 86400000u
@@ -54,7 +56,7 @@ enum mst_heartbeat_state {
     MST_STATE_COUNT
 };
 
-enum { TOKENS = 65535, TOKEN_SIZE = 2, NUMBER_SIZE = 8 };
+enum { TOKENS = 65535, TOKEN_SIZE = 2 };
 
 /* What is agreed on: numbers of which the service takes the largest. */
 enum { TOKEN, MINUS_TOKEN, PERIOD, TIMEOUT, TERMS };
@@ -66,7 +68,6 @@ struct mst_heartbeat {
     enum mst_heartbeat_state state;
     bool judging;
     bool late_told;
-    bool left; /* BROKEN: rank 0 has left, which is no failure */
 
     uint64_t generation;
     uint64_t number; /* of the next round */
@@ -87,7 +88,7 @@ struct mst_heartbeat {
 
     struct mst_heartbeat_effect effect;
     struct mst_request request;
-    unsigned char data[TERMS * NUMBER_SIZE];
+    unsigned char data[TERMS * MST_VECTOR_ELEMENT];
 };
 
 /* ---- birth ---- */
@@ -142,13 +143,6 @@ void mst_heartbeat_free(struct mst_heartbeat *heartbeat)
 
 /* ---- time ---- */
 
-static uint64_t before(uint64_t at_ns, uint64_t wait_ms)
-{
-    uint64_t wait_ns = wait_ms * NS_PER_MS;
-
-    return wait_ns > at_ns ? 0 : at_ns - wait_ns;
-}
-
 /* From one beat to the next when the first of them fails. */
 static uint64_t cycle_ms(const struct mst_heartbeat *heartbeat)
 {
@@ -174,7 +168,6 @@ static void enter(struct mst_heartbeat *heartbeat, uint64_t now_ns)
     heartbeat->token = 0;
     heartbeat->failures = 0;
     heartbeat->late_told = false;
-    heartbeat->left = false;
     move(heartbeat, MST_AGREEING, now_ns);
 }
 
@@ -211,15 +204,21 @@ static bool recovering(const struct mst_heartbeat *heartbeat)
                                  heartbeat->state == MST_OUT);
 }
 
+static void report(struct mst_heartbeat *heartbeat, uint32_t failures, enum mst_heartbeat_why why,
+                   muster_status status)
+{
+    heartbeat->owe_failed = true;
+    heartbeat->told = failures;
+    heartbeat->why = why;
+    heartbeat->status = status;
+}
+
 /* It failed, and does not count. */
 static void excuse(struct mst_heartbeat *heartbeat, enum mst_heartbeat_why why,
                    muster_status status)
 {
     if (heartbeat->judging && !recovering(heartbeat)) {
-        heartbeat->owe_failed = true;
-        heartbeat->told = 0;
-        heartbeat->why = why;
-        heartbeat->status = status;
+        report(heartbeat, 0, why, status);
     }
 }
 
@@ -237,10 +236,7 @@ static void fail(struct mst_heartbeat *heartbeat, uint64_t times, enum mst_heart
         return;
     }
     heartbeat->failures += times < room ? (uint32_t)times : room;
-    heartbeat->owe_failed = true;
-    heartbeat->told = heartbeat->failures;
-    heartbeat->why = why;
-    heartbeat->status = status;
+    report(heartbeat, heartbeat->failures, why, status);
     if (heartbeat->failures >= heartbeat->config.failures_max) {
         crash(heartbeat, why, status);
     }
@@ -278,17 +274,6 @@ void mst_heartbeat_judge(struct mst_heartbeat *heartbeat, bool on)
 
 /* ---- answers ---- */
 
-static int64_t number_at(struct mst_slice vector, size_t i)
-{
-    const unsigned char *bytes = vector.data;
-    uint64_t number = 0;
-
-    for (size_t byte = NUMBER_SIZE; byte > 0; byte--) {
-        number = number << 8 | bytes[i * NUMBER_SIZE + byte - 1];
-    }
-    return (int64_t)number;
-}
-
 /* Whether somebody is gone who has not left. */
 static bool has_losses(const struct mst_heartbeat *heartbeat, const struct mst_reply *reply)
 {
@@ -309,7 +294,6 @@ static void break_up(struct mst_heartbeat *heartbeat, uint64_t now_ns, enum mst_
                      muster_status status, bool left)
 {
     move(heartbeat, MST_BROKEN, left ? NEVER : mst_after_ms(now_ns, heartbeat->period_ms));
-    heartbeat->left = left;
     heartbeat->owe_agreed = true;
     heartbeat->why = why;
     heartbeat->status = status;
@@ -317,11 +301,11 @@ static void break_up(struct mst_heartbeat *heartbeat, uint64_t now_ns, enum mst_
 
 static bool terms_take(struct mst_heartbeat *heartbeat, struct mst_slice terms)
 {
-    int64_t token = number_at(terms, TOKEN);
-    int64_t period = number_at(terms, PERIOD);
-    int64_t timeout = number_at(terms, TIMEOUT);
+    int64_t token = mst_vector_at(terms, TOKEN);
+    int64_t period = mst_vector_at(terms, PERIOD);
+    int64_t timeout = mst_vector_at(terms, TIMEOUT);
 
-    if (token < 1 || token > TOKENS || number_at(terms, MINUS_TOKEN) != -token || period < 1 ||
+    if (token < 1 || token > TOKENS || mst_vector_at(terms, MINUS_TOKEN) != -token || period < 1 ||
         period > PERIOD_MS_MAX || timeout < 1 || timeout > PERIOD_MS_MAX) {
         return false;
     }
@@ -339,7 +323,7 @@ static void agree(struct mst_heartbeat *heartbeat, uint64_t now_ns, const struct
         break_up(heartbeat, now_ns, MST_BEAT_REPLY, MUSTER_EPROTO, false);
         return;
     }
-    if (number_at(reply->value, TOKEN) == INT64_MIN) {
+    if (mst_vector_at(reply->value, TOKEN) == INT64_MIN) {
         break_up(heartbeat, now_ns, MST_BEAT_NO_TOKEN, MUSTER_ELOST, !lost);
         return;
     }
@@ -362,8 +346,7 @@ static void agree(struct mst_heartbeat *heartbeat, uint64_t now_ns, const struct
 /* The service had no room for the call, or it was asked to stop it: the same again, later. */
 static bool is_refusal(muster_status status)
 {
-    return status == MUSTER_ENOMEM || status == MUSTER_ELIMIT || status == MUSTER_ENOSPACE ||
-           status == MUSTER_EUNREACHABLE || status == MUSTER_ECANCELLED;
+    return mst_retry_helps(status) || status == MUSTER_EUNREACHABLE || status == MUSTER_ECANCELLED;
 }
 
 static void reply_agreeing(struct mst_heartbeat *heartbeat, uint64_t now_ns,
@@ -399,7 +382,8 @@ static void next_beat(struct mst_heartbeat *heartbeat, uint64_t number, uint64_t
 static void miss(struct mst_heartbeat *heartbeat, uint64_t now_ns, uint64_t times,
                  muster_status status)
 {
-    uint64_t first_ns = before(now_ns, heartbeat->timeout_ms);
+    uint64_t timeout_ns = heartbeat->timeout_ms * NS_PER_MS;
+    uint64_t first_ns = now_ns > timeout_ns ? now_ns - timeout_ns : 0;
     uint64_t due_ns;
 
     if (status != MUSTER_ETIMEDOUT || (first_ns > heartbeat->beat_ns && !disturbed(heartbeat))) {
@@ -437,27 +421,13 @@ static void beat_ok(struct mst_heartbeat *heartbeat, uint64_t now_ns, const stru
     }
 }
 
-/* By how many numbers the others are ahead; 0: not told, or they are not. */
-static uint64_t behind(const struct mst_heartbeat *heartbeat, const struct mst_reply *reply)
-{
-    bool told = reply->has_detail && reply->detail.limit > 0 &&
-                (uint64_t)reply->detail.limit > heartbeat->number;
-
-    return told ? (uint64_t)reply->detail.limit - heartbeat->number : 0;
-}
-
-/* This one may be ahead: then it is refused alone, with where the others are. */
-static uint64_t number_told(const struct mst_heartbeat *heartbeat, const struct mst_reply *reply)
-{
-    bool told = reply->has_detail && reply->detail.limit > 0;
-
-    return told ? (uint64_t)reply->detail.limit : heartbeat->number;
-}
-
 static void reply_beating(struct mst_heartbeat *heartbeat, uint64_t now_ns,
                           const struct mst_reply *reply)
 {
     uint64_t later_ns = mst_after_ms(now_ns, heartbeat->period_ms);
+    /* The number where the others are; 0: unknown. */
+    uint64_t theirs =
+        reply->has_detail && reply->detail.limit > 0 ? (uint64_t)reply->detail.limit : 0;
 
     if (reply->status == MUSTER_OK) {
         beat_ok(heartbeat, now_ns, reply);
@@ -475,10 +445,10 @@ static void reply_beating(struct mst_heartbeat *heartbeat, uint64_t now_ns,
         }
     } else if (reply->status == MUSTER_ETIMEDOUT) {
         miss(heartbeat, now_ns, 1, reply->status);
-    } else if (behind(heartbeat, reply) > 0) {
-        miss(heartbeat, now_ns, behind(heartbeat, reply), reply->status);
-    } else {
-        next_beat(heartbeat, number_told(heartbeat, reply), later_ns);
+    } else if (theirs > heartbeat->number) {
+        miss(heartbeat, now_ns, theirs - heartbeat->number, reply->status);
+    } else { /* this one may be ahead: then it is refused alone */
+        next_beat(heartbeat, theirs > 0 ? theirs : heartbeat->number, later_ns);
         fail(heartbeat, 1, MST_BEAT_REPLY, reply->status);
     }
 }
@@ -562,23 +532,16 @@ static uint64_t deadline_ns(const void *machine)
 
 /* ---- effects ---- */
 
-static void put_number(unsigned char *vector, size_t i, int64_t number)
-{
-    for (size_t byte = 0; byte < NUMBER_SIZE; byte++) {
-        vector[i * NUMBER_SIZE + byte] = (unsigned char)((uint64_t)number >> (8 * byte));
-    }
-}
-
 static void fill_terms(struct mst_heartbeat *heartbeat)
 {
     uint64_t drawn = mst_digest_number(heartbeat->config.seed, heartbeat->generation);
     bool draws = heartbeat->sight.view.rank == 0;
     int64_t token = (int64_t)(drawn % TOKENS) + 1;
 
-    put_number(heartbeat->data, TOKEN, draws ? token : INT64_MIN);
-    put_number(heartbeat->data, MINUS_TOKEN, draws ? -token : INT64_MIN);
-    put_number(heartbeat->data, PERIOD, (int64_t)heartbeat->config.period_ms);
-    put_number(heartbeat->data, TIMEOUT, (int64_t)heartbeat->config.timeout_ms);
+    mst_vector_put(heartbeat->data, TOKEN, draws ? token : INT64_MIN);
+    mst_vector_put(heartbeat->data, MINUS_TOKEN, draws ? -token : INT64_MIN);
+    mst_vector_put(heartbeat->data, PERIOD, (int64_t)heartbeat->config.period_ms);
+    mst_vector_put(heartbeat->data, TIMEOUT, (int64_t)heartbeat->config.timeout_ms);
 }
 
 static void fill_request(struct mst_heartbeat *heartbeat)
@@ -649,11 +612,6 @@ uint32_t mst_heartbeat_token(const struct mst_heartbeat *heartbeat)
     return heartbeat->token;
 }
 
-uint64_t mst_heartbeat_timeout_ms(const struct mst_heartbeat *heartbeat)
-{
-    return heartbeat->timeout_ms;
-}
-
 /* ---- what is always true ---- */
 
 void mst_heartbeat_check(const struct mst_heartbeat *heartbeat)
@@ -673,22 +631,4 @@ void mst_heartbeat_check(const struct mst_heartbeat *heartbeat)
     MST_ASSERT(!heartbeat->owe_crash || heartbeat->state == MST_CRASHED);
     MST_ASSERT(heartbeat->state != MST_WAITING || heartbeat->due_ns != NEVER);
     MST_ASSERT(heartbeat->judging || heartbeat->failures == 0);
-}
-
-uint64_t mst_heartbeat_digest(const struct mst_heartbeat *heartbeat)
-{
-    const uint64_t numbers[] = {
-        (uint64_t)heartbeat->state, heartbeat->judging, heartbeat->generation,
-        heartbeat->number,          heartbeat->token,   heartbeat->period_ms,
-        heartbeat->timeout_ms,      heartbeat->beat_ns, heartbeat->due_ns,
-        heartbeat->failures,        heartbeat->tags,    heartbeat->tag,
-        heartbeat->late_told,       heartbeat->left,    heartbeat->sent_outages,
-        heartbeat->owe_crash,
-    };
-    uint64_t digest = MST_DIGEST_INIT;
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        digest = mst_digest_number(digest, numbers[i]);
-    }
-    return digest;
 }

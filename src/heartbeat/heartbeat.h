@@ -84,9 +84,7 @@ extern const struct mst_machine mst_heartbeat_machine;
 
 /* Whether this generation has a token; 0: no. */
 uint32_t mst_heartbeat_token(const struct mst_heartbeat *heartbeat);
-uint64_t mst_heartbeat_timeout_ms(const struct mst_heartbeat *heartbeat);
 
 void mst_heartbeat_check(const struct mst_heartbeat *heartbeat);
-uint64_t mst_heartbeat_digest(const struct mst_heartbeat *heartbeat);
 
 #endif
