@@ -1,40 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-
 #include "cli/commands.h"
 #include "launch/helper/helper.h"
-
-#define FD_ROW(field, text)                                                                        \
-    {                                                                                              \
-        .row = {                                                                                   \
-            .unit = MST_UNIT_INDEX,                                                                \
-            .name = (field),                                                                       \
-            .standard = -1,                                                                        \
-            .standard_text = "-1",                                                                 \
-            .least = -1,                                                                           \
-            .most = 1000000,                                                                       \
-            .help = (text)                                                                         \
-        }                                                                                          \
-    }
-
-static const struct mst_cli_flag flags[] = {
-    FD_ROW("page_fd", "descriptor of the progress page"),
-    FD_ROW("link_fd", "descriptor of the connection to the library"),
-    FD_ROW("pid_fd", "descriptor of the process"),
-    FD_ROW("index", "the process's place in the job"),
-    {.row = {.unit = MST_UNIT_COUNT,
-             .name = "since",
-             .standard_text = "0",
-             .most = INT64_MAX,
-             .help = "its incarnation"}},
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "worker",
-             .help = "this process is a worker, not a rank"}},
-    {.row = {.unit = MST_UNIT_TEXT,
-             .name = "host",
-             .standard_text = "",
-             .help = "its host, as the job names it"}},
-};
 
 static int greatest(int a, int b)
 {
@@ -80,8 +46,6 @@ const struct mst_cli_command mst_cli_agent = {
         "helper at the first muster_restart_run, and again if it ends. It ends with the rank. "
         "MUSTER_AGENT=0 starts none; MUSTER_PROGRAM is the path of `muster`.\n",
     .example = "",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
     .finds_job = true,
     .run = run,
 };

@@ -5,8 +5,6 @@
 
 /* That all have come is the barrier. */
 
-static const struct mst_cli_flag flags[] = {MST_CLI_MEET_FLAGS};
-
 static void print_done(const struct mst_cli *cli, const struct mst_meeting *meeting)
 {
     json_t *object;
@@ -43,9 +41,6 @@ const struct mst_cli_command mst_cli_barrier = {
     .arguments = "NAME -n NUMBER",
     .summary = "wait until a number of processes, from anywhere, have arrived at NAME",
     .example = "  muster barrier loaded -n 4 --timeout 30s\n",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
     .finds_job = true,
-    .prints_json = true,
     .run = run,
 };

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -13,55 +12,6 @@
 #include "cli/print.h"
 
 enum whose { WHOSE_ANY, WHOSE_RANK, WHOSE_WORKER }; /* as --role lists them */
-
-static const struct mst_cli_flag flags[] = {
-    {.row = {.unit = MST_UNIT_CHOICE,
-             .name = "role",
-             .standard_text = "any",
-             .choices = "any, rank, worker",
-             .help = "kill, freeze, cut: the role of INDEX; any: the rank, or the worker if no "
-                     "rank has it"}},
-    {.letter = 's',
-     .row = {.unit = MST_UNIT_SIGNAL,
-             .name = "signal",
-             .standard = SIGKILL,
-             .standard_text = "9",
-             .least = 1,
-             .most = 64,
-             .help = "kill: the signal for the process"}},
-    {.row = {.unit = MST_UNIT_MS,
-             .name = "for",
-             .standard = -1,
-             .least = 1,
-             .most = MST_CHAOS_FOR_MS_MAX,
-             .help = "freeze, cut: duration (default: a frozen process stays frozen until it is "
-                     "found, a cut lasts a moment)"}},
-    {.row = {.unit = MST_UNIT_COUNT,
-             .name = "seed",
-             .standard = -1,
-             .most = INT64_MAX,
-             .help = "random: seed for times, kinds and targets (default: a random one, printed)"}},
-    {.row = {.unit = MST_UNIT_TEXT,
-             .name = "rate",
-             .standard_text = "6/min",
-             .help = "random: mean number of faults per min, s or h"}},
-    {.row = {.unit = MST_UNIT_TEXT,
-             .name = "kinds",
-             .standard_text = "kill,freeze,cut",
-             .help = "random: kinds of faults"}},
-    {.row = {.unit = MST_UNIT_COUNT,
-             .name = "count",
-             .standard = -1,
-             .least = 1,
-             .most = 1000000000,
-             .help = "random: end after this many faults"}},
-    {.row = {.unit = MST_UNIT_MS,
-             .name = "during",
-             .standard = -1,
-             .least = 1,
-             .most = INT64_C(365) * 86400000,
-             .help = "random: end after this long (default: with the job)"}},
-};
 
 /* Frozen until the time is over, it ends, or this command is to end. An exit code. */
 static int hold(const struct mst_target *target, struct mst_victim *victim, int64_t for_ms,
@@ -170,7 +120,7 @@ static const char *stray(const struct mst_cli *cli, const char *verb)
                  {"count", "random"},          {"during", "random"}};
 
     for (size_t i = 0; i < sizeof takes / sizeof takes[0]; i++) {
-        if (mst_cli_typed(cli, takes[i].flag) && !strstr(takes[i].verbs, verb)) {
+        if (mst_cli_typed(cli, takes[i].flag) && !mst_cli_listed(takes[i].verbs, verb)) {
             return takes[i].flag;
         }
     }
@@ -221,9 +171,6 @@ const struct mst_cli_command mst_cli_chaos = {
     .example = "  muster chaos kill 2 -j train\n"
                "  muster chaos freeze 2 --for 5s\n"
                "  muster chaos random --seed 7 --rate 6/min --kinds kill,cut --during 10m\n",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
     .finds_job = true,
-    .prints_json = true,
     .run = run,
 };

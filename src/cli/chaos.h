@@ -4,8 +4,6 @@
 
 #include "cli/strike.h"
 
-#define MST_CHAOS_FOR_MS_MAX 3600000
-
 /* `muster chaos random`: strikes until the job ends, somebody stops it, or it is enough. An exit
  * code. */
 int mst_cli_chaos_random(const struct mst_cli *cli);

@@ -2,9 +2,9 @@
 #ifndef MST_CLI_CLI_H
 #define MST_CLI_CLI_H
 
-/* The frame of the program: a command is one file and one const descriptor. Flags are rows, the
- * same kind as those of settings.def, which a command takes in by scope; so the parser, the help
- * and the environment read one table. Precedence: flag, then MUSTER_<NAME>, then the default. */
+/* The frame of the program: a command is one file and one const descriptor. Its flags are rows of
+ * flags.def, and of settings.def by scope; so the parser, the help and the environment read one
+ * table. Precedence: flag, then MUSTER_<NAME>, then the default. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,13 +23,10 @@
 
 #define MST_CLI_SCOPE(scope) (1u << (unsigned)(scope))
 
-struct mst_cli;
+/* Which service a command speaks to, and how it proves that it may. */
+#define MST_CLI_PLACE_FLAGS "addr job secret_file secret_fd insecure"
 
-/* A flag of a command's own; for TEXT `choices` may name the value in the help. */
-struct mst_cli_flag {
-    char letter; /* or 0 */
-    struct mst_setting row;
-};
+struct mst_cli;
 
 struct mst_cli_command {
     const char *name;
@@ -37,12 +34,9 @@ struct mst_cli_command {
     const char *summary;   /* one line */
     const char *details;   /* further lines of the help, or NULL */
     const char *example;   /* whole lines */
-    const struct mst_cli_flag *flags;
-    size_t flag_count;
-    unsigned scopes; /* of settings.def, whose rows are flags too: MST_CLI_SCOPE(...) | ... */
-    bool finds_job;  /* takes --addr, -j and the secret, and finds the service by itself */
-    bool prints_json;
-    bool runs_program; /* what follows the first argument is not ours */
+    unsigned scopes;       /* of settings.def, whose rows are flags too: MST_CLI_SCOPE(...) | ... */
+    bool finds_job;        /* takes --addr, -j and the secret, and finds the service by itself */
+    bool runs_program;     /* what follows the first argument is not ours */
     int (*run)(struct mst_cli *cli);
 };
 
@@ -69,6 +63,9 @@ struct mst_cli {
 
 extern const struct mst_cli_command *const mst_cli_commands[];
 extern const size_t mst_cli_command_count;
+
+/* Whether `word` is one of `list`, which has blanks between its words. */
+bool mst_cli_listed(const char *list, const char *word);
 
 /* The command of that name, or NULL. */
 const struct mst_cli_command *mst_cli_find(const char *name);

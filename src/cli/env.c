@@ -9,20 +9,6 @@
 #include "discover/shell/surroundings.h"
 #include "process/probe.h"
 
-static const struct mst_cli_flag flags[] = {
-    {.letter = 'v',
-     .row = {.unit = MST_UNIT_FLAG,
-             .name = "verbose",
-             .standard_text = "0",
-             .most = 1,
-             .help = "list every launcher that was tried, and its variables"}},
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "agent",
-             .standard_text = "0",
-             .most = 1,
-             .help = "the place of a `muster run` started here, not of a rank"}},
-};
-
 static const char *state_name(enum mst_row_state state)
 {
     switch (state) {
@@ -269,8 +255,5 @@ const struct mst_cli_command mst_cli_env = {
                "no place is set, and tests the features of the kernel. Exit 1 when the variables "
                "contradict each other.\n",
     .example = "  srun -N2 muster env -v\n",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
-    .prints_json = true,
     .run = run,
 };

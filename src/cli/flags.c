@@ -24,11 +24,46 @@ static const struct {
     char letter;
 } letters[] = {{"job", 'j'}, {"nproc", 'n'}};
 
-static const struct mst_setting json_row = {.unit = MST_UNIT_FLAG,
-                                            .name = "json",
-                                            .standard_text = "0",
-                                            .most = 1,
-                                            .help = "print JSON, one document"};
+#define STANDARD_MS(value) .standard = (value), .standard_text = #value
+#define STANDARD_COUNT(value) .standard = (value), .standard_text = #value
+#define STANDARD_INDEX(value) .standard = (value), .standard_text = #value
+#define STANDARD_FLAG(value) .standard = (value), .standard_text = #value
+#define STANDARD_SIGNAL(value) .standard = (value), .standard_text = #value
+#define STANDARD_CHOICE(value) .standard_text = (value)
+#define STANDARD_TEXT(value) .standard_text = (value)
+
+static const struct flag {
+    const char *commands;
+    char letter; /* or 0 */
+    struct mst_setting row;
+} flags[] = {
+#define X(names, row_scope, short_name, row_name, row_unit, value, low, high, words, text)         \
+    {.commands = (names),                                                                          \
+     .letter = (short_name),                                                                       \
+     .row = {.scope = (row_scope),                                                                 \
+             .unit = MST_UNIT_##row_unit,                                                          \
+             .name = #row_name,                                                                    \
+             .help = (text),                                                                       \
+             .least = (low),                                                                       \
+             .most = (high),                                                                       \
+             .choices = (words),                                                                   \
+             STANDARD_##row_unit(value)}},
+#include "cli/flags.def"
+#undef X
+};
+
+bool mst_cli_listed(const char *list, const char *word)
+{
+    size_t size = strlen(word);
+
+    for (; *list; list += strcspn(list, " ")) {
+        list += strspn(list, " ");
+        if (strcspn(list, " ") == size && strncmp(list, word, size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
 
 /* ---- messages ---- */
 
@@ -60,14 +95,22 @@ int mst_cli_fail(const struct mst_cli *cli, const char *format, ...)
     return MST_CLI_FAILED;
 }
 
+/* value_count: the command has no such flag. */
+static size_t position_of(const struct mst_cli *cli, const char *name)
+{
+    size_t i = 0;
+
+    while (i < cli->value_count && strcmp(cli->values[i].row->name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
 static const struct mst_cli_value *timeout_of(const struct mst_cli *cli)
 {
-    for (size_t i = 0; i < cli->value_count; i++) {
-        if (strcmp(cli->values[i].row->name, "timeout") == 0) {
-            return cli->values[i].given ? &cli->values[i] : NULL;
-        }
-    }
-    return NULL;
+    size_t i = position_of(cli, "timeout");
+
+    return i < cli->value_count && cli->values[i].given ? &cli->values[i] : NULL;
 }
 
 int64_t mst_cli_left_ms(const struct mst_cli *cli, int64_t standard_ms)
@@ -155,6 +198,7 @@ static char *copy_text(const char *text)
 static void add_row(struct mst_cli *cli, const struct mst_setting *row, char letter)
 {
     struct mst_cli_value *value = &cli->values[cli->value_count++];
+    char error[256];
 
     MST_ASSERT(cli->value_count <= MST_CLI_VALUES_MAX);
     *value = (struct mst_cli_value){.row = row, .letter = letter, .number = row->standard};
@@ -163,50 +207,29 @@ static void add_row(struct mst_cli *cli, const struct mst_setting *row, char let
             value->letter = letters[i].letter;
         }
     }
-    if (row->unit == MST_UNIT_TEXT && row->standard_text) {
+    if (row->unit == MST_UNIT_TEXT) {
         value->text = copy_text(row->standard_text);
+    } else if (row->unit == MST_UNIT_CHOICE) {
+        (void)mst_setting_parse(row, row->standard_text, &value->number, error, sizeof error);
     }
-}
-
-/* What says which service, and how to be let in. */
-static bool is_place(const char *name)
-{
-    static const char *const names[] = {"addr", "job", "secret_file", "secret_fd", "insecure"};
-    size_t i = 0;
-
-    while (i < sizeof names / sizeof names[0] && strcmp(names[i], name) != 0) {
-        i++;
-    }
-    return i < sizeof names / sizeof names[0];
 }
 
 void mst_cli_take_rows(struct mst_cli *cli, const struct mst_cli_command *command)
 {
     *cli = (struct mst_cli){.command = command};
-    for (size_t i = 0; i < command->flag_count; i++) {
-        add_row(cli, &command->flags[i].row, command->flags[i].letter);
-    }
-    if (command->prints_json) {
-        add_row(cli, &json_row, 0);
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (mst_cli_listed(flags[i].commands, command->name)) {
+            add_row(cli, &flags[i].row, flags[i].letter);
+        }
     }
     for (size_t i = 0; i < mst_setting_count; i++) {
         const struct mst_setting *row = &mst_settings[i];
-        bool place = is_place(row->name);
 
-        if ((command->scopes & MST_CLI_SCOPE(row->scope)) || (command->finds_job && place)) {
+        if ((command->scopes & MST_CLI_SCOPE(row->scope)) ||
+            (command->finds_job && mst_cli_listed(MST_CLI_PLACE_FLAGS, row->name))) {
             add_row(cli, row, 0);
         }
     }
-}
-
-static size_t position_of(const struct mst_cli *cli, const char *name)
-{
-    size_t i = 0;
-
-    while (i < cli->value_count && strcmp(cli->values[i].row->name, name) != 0) {
-        i++;
-    }
-    return i;
 }
 
 static struct mst_cli_value *value_of(struct mst_cli *cli, const char *name)
@@ -289,14 +312,8 @@ static const char *variable(const char *prefix, const char *flag)
  * run. The others of their kind name its meeting point, which is not ours. */
 static bool is_torchruns(const struct mst_cli *cli, const char *flag)
 {
-    static const char *const names[] = {"nnodes", "nproc_per_node", "max_restarts"};
-    size_t i = 0;
-
-    while (i < sizeof names / sizeof names[0] && strcmp(names[i], flag) != 0) {
-        i++;
-    }
-    return i < sizeof names / sizeof names[0] && cli->command->runs_program &&
-           !getenv("TORCHELASTIC_RUN_ID");
+    return cli->command->runs_program && !getenv("TORCHELASTIC_RUN_ID") &&
+           mst_cli_listed("nnodes nproc_per_node max_restarts", flag);
 }
 
 static const char *environment_of(const struct mst_cli *cli, const struct mst_setting *row)

@@ -26,8 +26,6 @@ struct group {
 
 #define ANY (~0u)
 
-#define PLACE_NAMES "addr job secret_file secret_fd insecure"
-
 static const struct group groups[] = {
     {.title = "ranks",
      .names = "nproc nproc_per_node spares job size min_size max_size size_multiple join_wait grow "
@@ -42,9 +40,9 @@ static const struct group groups[] = {
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "flags", .commands = ANY},
     {.title = "listen address and access",
-     .names = PLACE_NAMES,
+     .names = MST_CLI_PLACE_FLAGS,
      .commands = MST_CLI_SCOPE(MST_SCOPE_LIMIT)},
-    {.title = "service and job (default: the job that runs here)", .names = PLACE_NAMES},
+    {.title = "service and job (default: the job that runs here)", .names = MST_CLI_PLACE_FLAGS},
     {.title = "the service",
      .scope = MST_SCOPE_SERVICE,
      .commands = MST_CLI_SCOPE(MST_SCOPE_SERVICE)},

@@ -24,33 +24,6 @@ struct job {
     struct muster_error err;
 };
 
-static const struct mst_cli_flag flags[] = {
-    {.row = {.unit = MST_UNIT_MS,
-             .name = "wait",
-             .most = 86400000,
-             .help = "get: how long to wait for the key to exist"}},
-    {.row = {.unit = MST_UNIT_MS,
-             .name = "timeout",
-             .most = 86400000,
-             .help = "fail after this long with exit 124 (wait, watch: default: never)"}},
-    {.row = {.unit = MST_UNIT_COUNT,
-             .name = "count",
-             .most = INT64_MAX,
-             .help = "watch: end after this many changes"}},
-    {.row = {.unit = MST_UNIT_COUNT,
-             .name = "after",
-             .most = INT64_MAX,
-             .help = "watch: only changes after this revision; default: all keys first"}},
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "raw",
-             .most = 1,
-             .help = "get: print the bytes without a newline"}},
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "values",
-             .most = 1,
-             .help = "ls: print the values too, after a tab"}},
-};
-
 static int failed(const struct job *job)
 {
     return mst_cli_fail_with(job->cli, &job->err);
@@ -512,9 +485,6 @@ const struct mst_cli_command mst_cli_key = {
         "  wait NAME...              wait until each of them has existed\n"
         "  watch [PREFIX]            print all keys, then every change\n",
     .example = "  muster key put phase warmup\n  muster key get phase --wait 5s\n",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
     .finds_job = true,
-    .prints_json = true,
     .run = run,
 };

@@ -9,22 +9,6 @@
 
 #include "cli/cli.h"
 
-#define MST_CLI_MEET_FLAGS                                                                         \
-    {.letter = 'n',                                                                                \
-     .row = {.unit = MST_UNIT_COUNT,                                                               \
-             .name = "number",                                                                     \
-             .standard = 0,                                                                        \
-             .least = 1,                                                                           \
-             .most = 1000000,                                                                      \
-             .help = "number of participants"}},                                                   \
-    {                                                                                              \
-        .row = {.unit = MST_UNIT_MS,                                                               \
-                .name = "timeout",                                                                 \
-                .standard = -1,                                                                    \
-                .most = 86400000,                                                                  \
-                .help = "fail after this long with exit 124 (default: never)"},                    \
-    }
-
 struct mst_meeting {
     muster_client *client;
     struct muster_view view;

@@ -18,24 +18,6 @@
 #define NAMES_SHOWN 16u
 #define SOURCE "hand"
 
-static const struct mst_cli_flag flags[] = {
-    {.row = {.unit = MST_UNIT_MS,
-             .name = "in",
-             .standard = -1,
-             .most = 2592000000,
-             .help = "time until it ends; default: MUSTER_PREEMPT_GRACE, or 30s, is assumed"}},
-    {.row = {.unit = MST_UNIT_TEXT, .name = "reason", .help = "reason, in one line"}},
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "advisory",
-             .most = 1,
-             .help = "it may not happen: the notice is reported, and no save is agreed"}},
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "withdraw",
-             .most = 1,
-             .help =
-                 "withdraw the notice, from any source: the job continues if it has not saved"}},
-};
-
 struct order {
     const struct mst_cli *cli;
     struct mst_cli_place place;
@@ -317,9 +299,6 @@ const struct mst_cli_command mst_cli_preempt = {
     .example = "  muster preempt -j train 3 --in 60s --reason 'maintenance of b3'\n"
                "  muster preempt -j train --in 10m\n"
                "  muster preempt -j train 3 --withdraw\n",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
     .finds_job = true,
-    .prints_json = true,
     .run = run,
 };

@@ -18,20 +18,6 @@
 #include "service/journal/replay.h"
 #include "service/server/log_line.h"
 
-static const struct mst_cli_flag flags[] = {
-    {.row = {.unit = MST_UNIT_CHOICE,
-             .name = "level",
-             .standard = MST_INFO,
-             .standard_text = "info",
-             .choices = "error, warn, info, debug",
-             .help = "log level; debug: the rounds too"}},
-    {.letter = 'j',
-     .row = {.unit = MST_UNIT_TEXT,
-             .name = "only",
-             .standard_text = "",
-             .help = "print this job only"}},
-};
-
 /* The whole story: of one file, or of all in a folder in their order. */
 struct story {
     const struct mst_cli *cli;
@@ -285,8 +271,5 @@ const struct mst_cli_command mst_cli_replay = {
                "when a file is damaged, and when the record is from a version that decides "
                "otherwise. The record of a killed service ends a little early.\n",
     .example = "  muster run -n 4 --record bug -- ./train\n  muster replay bug --level debug\n",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
-    .prints_json = true,
     .run = run,
 };

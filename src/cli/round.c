@@ -11,31 +11,6 @@
 
 /* A barrier with data: who has come contributes a value, and all are told the one result. */
 
-static const struct mst_cli_flag flags[] = {
-    MST_CLI_MEET_FLAGS,
-    {.row = {.unit = MST_UNIT_CHOICE,
-             .name = "reduce",
-             .standard_text = "gather",
-             .choices = "gather, min, max, sum, equal",
-             .help = "operation on the values"}},
-    {.row = {.unit = MST_UNIT_TEXT,
-             .name = "value",
-             .standard_text = "",
-             .help = "the value of this process; for min, max and sum an integer"}},
-    {.row =
-         {.unit = MST_UNIT_INDEX,
-          .name = "index",
-          .standard = -1,
-          .most = 999999,
-          .help =
-              "its place, from 0 (default: the order of arrival); either all give one, or none"}},
-    {.row = {.unit = MST_UNIT_CHOICE,
-             .name = "on_loss",
-             .standard_text = "fail",
-             .choices = "fail, proceed",
-             .help = "when a participant is lost before all have contributed"}},
-};
-
 static const enum muster_reduce reductions[] = {MUSTER_REDUCE_GATHER, MUSTER_REDUCE_MIN,
                                                 MUSTER_REDUCE_MAX, MUSTER_REDUCE_SUM,
                                                 MUSTER_REDUCE_EQUAL};
@@ -219,9 +194,6 @@ const struct mst_cli_command mst_cli_round = {
         "numbers, the text that all have in common, or with gather a line 'rank value' for each.",
     .example = "  muster round free-port -n 4 --value \"$(hostname):29500\"\n"
                "  muster round step -n 4 --reduce max --value 1200 --timeout 30s\n",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
     .finds_job = true,
-    .prints_json = true,
     .run = run,
 };

@@ -14,94 +14,10 @@
 #define GRACE_OF_NOTICE_MS 30000
 #define JOIN_WAIT_MS 30000 /* of an elastic run that does not say */
 
-static const struct mst_cli_flag flags[] = {
-    {.letter = 'j',
-     .row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_TEXT,
-             .name = "job",
-             .help = "the job's name; default: the program's name and a number"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_COUNT,
-             .name = "size",
-             .most = 1000000,
-             .help = "ranks of the job; default: all started processes except spares"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_COUNT,
-             .name = "min_size",
-             .least = 1,
-             .most = 1000000,
-             .help = "continue without lost ranks while this many are left"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_COUNT,
-             .name = "max_size",
-             .most = 1000000,
-             .help =
-                 "ranks that run at most, the others are spares; default: size, with --spares"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_COUNT,
-             .name = "size_multiple",
-             .most = 1000000,
-             .help = "ranks run in multiples of this, the others are spares"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_MS,
-             .name = "join_wait",
-             .most = 86400000,
-             .help = "start with min-size ranks after this long; 0: wait for all"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_CHOICE,
-             .name = "grow",
-             .standard_text = "check",
-             .choices = "check, fault, off",
-             .help = "when newcomers are admitted"}},
-    {.row = {.scope = MST_SCOPE_RUN,
-             .unit = MST_UNIT_COUNT,
-             .name = "nproc_per_node",
-             .least = 1,
-             .most = 65536,
-             .help = "the same as -n; the name that torchrun uses"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_MS,
-             .name = "preempt_grace",
-             .standard = GRACE_OF_NOTICE_MS,
-             .standard_text = "30000",
-             .least = 1,
-             .most = 86400000,
-             .help = "from a notice to its deadline where none is known"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_TEXT,
-             .name = "preempt_signals",
-             .standard_text = "TERM",
-             .help = "signals that are notices, for ranks that save on a notice; with commas"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_TEXT,
-             .name = "secret_file",
-             .help = "file with the secret of the run; default: node 0 makes one"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_INDEX,
-             .name = "secret_fd",
-             .standard = -1,
-             .least = -1,
-             .most = 1000000,
-             .help = "inherited descriptor of the secret, for the ranks too"}},
-    {.row = {.scope = MST_SCOPE_CLIENT,
-             .unit = MST_UNIT_FLAG,
-             .name = "insecure",
-             .standard_text = "0",
-             .most = 1,
-             .help = "no secret: any host on the network can join"}},
-};
-
-/* Inside a rank of another run the environment speaks of that one's job, not of ours. */
+/* Inside a rank of another run the environment describes the job of that one, not of this one. */
 static bool given(const struct mst_cli *cli, const char *name)
 {
-    bool inside = getenv("MUSTER_INDEX") != NULL;
-
-    for (size_t i = 0; i < cli->value_count; i++) {
-        if (strcmp(cli->values[i].row->name, name) == 0) {
-            return inside ? cli->values[i].by_flag : cli->values[i].given;
-        }
-    }
-    return false;
+    return getenv("MUSTER_INDEX") ? mst_cli_typed(cli, name) : mst_cli_given(cli, name);
 }
 
 /* The number, or `otherwise` where it is not given. */
@@ -359,8 +275,6 @@ const struct mst_cli_command mst_cli_run = {
                "failed, 126 the program cannot be executed, 127 it is not found.\n",
     .example = "  muster run -n 4 --max-restarts 5 -- ./train --steps 1000\n"
                "  srun -N4 --ntasks-per-node=1 muster run -n 2 -- ./train\n",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
     .scopes = MST_CLI_SCOPE(MST_SCOPE_RUN) | MST_CLI_SCOPE(MST_SCOPE_SERVICE),
     .runs_program = true,
     .run = run,

@@ -18,59 +18,6 @@
 
 #define INHERITED_MAX 65536 /* descriptors looked for */
 
-static const struct mst_cli_flag flags[] = {
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "parent",
-             .standard_text = "0",
-             .most = 1,
-             .help = "stop at input or the end of stdin, and at no signal: the service of one "
-                     "program or run"}},
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "until_idle",
-             .standard_text = "0",
-             .most = 1,
-             .help = "stop when the last session is over"}},
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "background",
-             .standard_text = "0",
-             .most = 1,
-             .help = "return when the service is reachable; it stays, and logs beside its socket"}},
-    {.row = {.unit = MST_UNIT_INDEX,
-             .name = "ready_fd",
-             .standard = -1,
-             .standard_text = "-1",
-             .least = 0,
-             .most = 1000000,
-             .help = "receives one line when the service is reachable: the address of --http"}},
-    {.row = {.unit = MST_UNIT_TEXT,
-             .name = "journal",
-             .standard_text = "",
-             .help = "folder for the state, from which the next service continues"}},
-    {.row = {.unit = MST_UNIT_FLAG,
-             .name = "sync",
-             .standard_text = "0",
-             .most = 1,
-             .help = "with --journal: answered requests survive a crash of this host"}},
-    {.row = {.unit = MST_UNIT_CHOICE,
-             .name = "journal_full",
-             .standard_text = "refuse",
-             .choices = "refuse, continue",
-             .help =
-                 "when the journal's disk is full: refuse writes, or continue without a journal"}},
-    {.row = {.unit = MST_UNIT_CHOICE,
-             .name = "orphan_removes",
-             .standard_text = "nothing",
-             .choices = "nothing, journal, secret",
-             .help = "removed at the end if --parent's stdin ended without input: the journal's "
-                     "folder, or that and the secret's file"}},
-    {.row = {.unit = MST_UNIT_CHOICE,
-             .name = "log_level",
-             .standard = MST_INFO,
-             .standard_text = "info",
-             .choices = "error, warn, info, debug",
-             .help = "log level on stderr; with --parent only warnings"}},
-};
-
 static void take_limits(const struct mst_cli *cli, struct mst_limits *limits)
 {
 #define MST_TAKE_LIMIT(field) limits->field = (uint64_t)mst_cli_number(cli, #field);
@@ -385,8 +332,6 @@ const struct mst_cli_command mst_cli_serve = {
                "--insecure on the command line. SIGTERM and SIGINT stop it. With --journal a "
                "restarted service continues from the saved state, whatever ended this one.\n",
     .example = "  muster serve --job train --lease 30s\n",
-    .flags = flags,
-    .flag_count = sizeof flags / sizeof flags[0],
     .scopes = MST_CLI_SCOPE(MST_SCOPE_SERVICE) | MST_CLI_SCOPE(MST_SCOPE_LIMIT),
     .finds_job = true,
     .run = run,

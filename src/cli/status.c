@@ -600,6 +600,5 @@ const struct mst_cli_command mst_cli_status = {
         "show the members that are present, lost or waiting in a round, and the missing ones",
     .example = "  muster status\n  muster status -j train --json\n",
     .finds_job = true,
-    .prints_json = true,
     .run = run,
 };
