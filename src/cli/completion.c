@@ -16,6 +16,7 @@
 #include "cli/help.h"
 #include "cli/print.h"
 #include "net/socket_dir.h"
+#include "proto/words.h"
 
 #define LIMIT_S 1 /* a service that does not answer is not waited for longer */
 #define ANSWER_MS 1000
@@ -203,8 +204,8 @@ static void offer_indices(struct line *line, muster_client *client)
         if (member->role == MUSTER_ROLE_RANK && member->state != MUSTER_MEMBER_LOST &&
             member->state != MUSTER_MEMBER_LEFT) {
             (void)snprintf(word, sizeof word, "%u", (unsigned)member->index);
-            (void)snprintf(about, sizeof about, "%s, node %s", mst_cli_state_name(member->state),
-                           member->host);
+            (void)snprintf(about, sizeof about, "%s, node %s",
+                           mst_state_word((enum mst_state)member->state), member->host);
             offer(line, word, about);
         }
     }

@@ -135,23 +135,3 @@ int mst_cli_finish_output(const struct mst_cli *cli)
     }
     return MST_CLI_OK;
 }
-
-const char *mst_cli_role_name(enum muster_role role)
-{
-    switch (role) {
-    case MUSTER_ROLE_RANK:
-        return mst_role_word(MST_ROLE_RANK);
-    case MUSTER_ROLE_WORKER:
-        return mst_role_word(MST_ROLE_WORKER);
-    case MUSTER_ROLE_AGENT:
-        return mst_role_word(MST_ROLE_AGENT);
-    case MUSTER_ROLE_OBSERVER:
-        break;
-    }
-    return mst_role_word(MST_ROLE_OBSERVER);
-}
-
-const char *mst_cli_state_name(enum muster_member_state state)
-{
-    return mst_state_word((enum mst_state)state);
-}

@@ -34,7 +34,4 @@ void mst_cli_json_print(json_t *value);
 /* Whether everything on stdout arrived; an exit code after one line. */
 int mst_cli_finish_output(const struct mst_cli *cli);
 
-const char *mst_cli_role_name(enum muster_role role);
-const char *mst_cli_state_name(enum muster_member_state state);
-
 #endif

@@ -26,26 +26,21 @@ struct picture {
 
 /* ---- gathering ---- */
 
-static muster_status collect(struct picture *picture, enum mst_command command,
-                             struct mst_items *items, const char *what, struct muster_error *err)
-{
-    struct mst_request request = {.command = command};
-
-    return mst_lib_items_collect(picture->client, &request, ANSWER_MS, items, err, what);
-}
-
-static muster_status collect_keys(struct picture *picture, const char *prefix,
-                                  struct mst_items *items, const char *what,
-                                  struct muster_error *err)
-{
-    struct mst_request request = {.command = MST_LIST, .list = {.prefix = mst_slice_text(prefix)}};
-
-    return mst_lib_items_collect(picture->client, &request, ANSWER_MS, items, err, what);
-}
-
 static int gather(struct picture *picture)
 {
     struct mst_status *status = &picture->status;
+    const struct {
+        enum mst_command command;
+        const char *prefix; /* of LIST */
+        struct mst_items *items;
+        const char *what;
+    } parts[] = {{MST_JOBS, NULL, &status->jobs, "list the jobs"},
+                 {MST_MEMBERS, NULL, &status->members, "list the members"},
+                 {MST_ROUNDS, NULL, &status->rounds, "list the rounds"},
+                 {MST_HOSTS, NULL, &status->hosts, "list the hosts"},
+                 {MST_FAULTS, NULL, &status->faults, "list the faults"},
+                 {MST_LIST, MST_PREEMPT_PREFIX, &status->preemption, "list the notices"},
+                 {MST_LIST, MST_CLUSTER_STATUS_PREFIX, &status->clusters, "list the clusters"}};
     struct muster_error err;
     int code = mst_cli_observe(picture->cli, &picture->client, &picture->place);
 
@@ -54,61 +49,50 @@ static int gather(struct picture *picture)
     }
     status->address = picture->place.addr;
     status->job = picture->place.job;
-    if (collect(picture, MST_JOBS, &status->jobs, "list the jobs", &err) != MUSTER_OK ||
-        collect(picture, MST_MEMBERS, &status->members, "list the members", &err) != MUSTER_OK ||
-        collect(picture, MST_ROUNDS, &status->rounds, "list the rounds", &err) != MUSTER_OK ||
-        collect(picture, MST_HOSTS, &status->hosts, "list the hosts", &err) != MUSTER_OK ||
-        collect(picture, MST_FAULTS, &status->faults, "list the faults", &err) != MUSTER_OK ||
-        collect_keys(picture, MST_PREEMPT_PREFIX, &status->preemption, "list the notices", &err) !=
-            MUSTER_OK ||
-        collect_keys(picture, MST_CLUSTER_STATUS_PREFIX, &status->clusters, "list the clusters",
-                     &err) != MUSTER_OK) {
-        return mst_cli_fail_with(picture->cli, &err);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        struct mst_request request = {.command = parts[i].command};
+
+        if (parts[i].prefix) {
+            request.list.prefix = mst_slice_text(parts[i].prefix);
+        }
+        if (mst_lib_items_collect(picture->client, &request, ANSWER_MS, parts[i].items, &err,
+                                  parts[i].what) != MUSTER_OK) {
+            return mst_cli_fail_with(picture->cli, &err);
+        }
     }
     return MST_CLI_OK;
 }
 
-static void release(struct picture *picture)
+/* Of a place that was taken again and left, the earlier loss is not kept. */
+static bool has_loss(const struct mst_who *who)
 {
-    mst_status_fini(&picture->status);
-    muster_client_close(picture->client);
+    return who->cause != MST_CAUSE_NONE && who->cause != MST_CAUSE_LEFT;
 }
 
-/* Of a place that is taken again and left, how it was lost before is not kept. */
-static bool has_loss(const struct muster_member *member)
+static void put_loss(const struct mst_who *who)
 {
-    return member->cause != MUSTER_CAUSE_NONE && member->cause != MUSTER_CAUSE_LEFT;
-}
-
-static struct mst_caused ending_of(const struct muster_member *member)
-{
-    return (struct mst_caused){.cause = (enum mst_cause)member->cause,
-                               .code = member->code,
-                               .signal = strsignal(member->code)};
-}
-
-static void put_loss(const struct muster_member *member)
-{
-    const struct mst_caused ending = ending_of(member);
+    const struct mst_caused ending = {
+        .cause = who->cause, .code = who->code, .signal = strsignal(who->code)};
     char words[256];
     struct mst_text text = mst_text_in(words, sizeof words);
 
-    if (has_loss(member)) {
+    if (has_loss(who)) {
         mst_cause_phrase(&text, &ending);
         mst_cli_put("%s", words);
     }
 }
 
-static void put_absence(const struct muster_member *member, uint32_t index)
+/* `who` is NULL for a place that was never taken. */
+static void put_absence(const struct mst_who *who, uint32_t index)
 {
     mst_cli_put("#%u (", index);
-    if (!member || member->state == MUSTER_MEMBER_ABSENT) {
+    if (!who || who->state == MST_ABSENT) {
         mst_cli_put("never came");
-    } else if (member->state == MUSTER_MEMBER_LEFT) {
+    } else if (who->state == MST_LEFT) {
         mst_cli_put("left");
     } else {
-        put_loss(member);
-        mst_cli_say(", node %.*s", MST_TEXT_ARGS(member->host));
+        put_loss(who);
+        mst_cli_say(", node %.*s", MST_SLICE_ARGS(who->host));
     }
     mst_cli_put(")");
 }
@@ -122,18 +106,14 @@ struct missing {
 
 static void print_one_missing(void *ctx, uint32_t index, const struct mst_item *item)
 {
-    struct muster_member member = {.index = index};
     struct missing *missing = ctx;
 
     if (mst_cli_node_took(missing->members->items, missing->members->count, index)) {
         return;
     }
-    if (item) {
-        member = mst_lib_member_of(item);
-    }
     if (missing->count < NAMES_SHOWN) {
         mst_cli_put("%s", missing->count == 0 ? "missing: " : ", ");
-        put_absence(item ? &member : NULL, index);
+        put_absence(item ? &item->who : NULL, index);
     }
     missing->count++;
 }
@@ -153,50 +133,47 @@ static void print_missing(const struct mst_status *status)
     mst_cli_nodes_print(status->members.items, status->members.count);
 }
 
-static void print_member(const struct muster_member *member)
+static void print_member(const struct mst_item *member)
 {
+    const struct mst_who *who = &member->who;
     char place[48];
-    int size = 0;
 
-    if (member->role != MUSTER_ROLE_RANK) {
-        size =
-            snprintf(place, sizeof place, "%s #%u", mst_cli_role_name(member->role), member->index);
-    } else if (member->rank != MUSTER_RANK_NONE) {
-        size = snprintf(place, sizeof place, "rank %u (#%u)", member->rank, member->index);
+    if (who->role != MST_ROLE_RANK) {
+        (void)snprintf(place, sizeof place, "%s #%u", mst_role_word(who->role), who->index);
+    } else if (who->rank != MST_RANK_NONE) {
+        (void)snprintf(place, sizeof place, "rank %u (#%u)", who->rank, who->index);
     } else {
-        size = snprintf(place, sizeof place, "#%u", member->index);
+        (void)snprintf(place, sizeof place, "#%u", who->index);
     }
-    mst_cli_put("  %s%*s %-8s node ", place, size < 14 ? 14 - size : 0, "",
-                mst_cli_state_name(member->state));
-    mst_cli_say("%.*s, pid %" PRIu64, MST_TEXT_ARGS(member->host), member->pid);
-    if (member->state == MUSTER_MEMBER_SILENT) {
-        mst_cli_put(", last heard %.1f s ago", (double)member->heard_ms / 1000);
+    mst_cli_put("  %-14s %-8s node ", place, mst_state_word(who->state));
+    mst_cli_say("%.*s, pid %" PRIu64, MST_SLICE_ARGS(who->host), who->pid);
+    if (who->state == MST_SILENT) {
+        mst_cli_put(", last heard %.1f s ago", (double)who->heard_ms / 1000);
     }
-    if (member->state == MUSTER_MEMBER_LOST) {
+    if (who->state == MST_STATE_LOST) {
         mst_cli_put(", ");
-        put_loss(member);
-        if (*member->text) {
-            mst_cli_say(": %.*s", MST_TEXT_ARGS(member->text));
+        put_loss(who);
+        if (member->value.size > 0) {
+            mst_cli_say(": %.*s", MST_SLICE_ARGS(member->value));
         }
     }
-    if (member->losses > 0) {
-        mst_cli_put(", lost %u time%s", member->losses, member->losses == 1 ? "" : "s");
-        if (member->state != MUSTER_MEMBER_LOST && has_loss(member)) {
+    if (who->losses > 0) {
+        mst_cli_put(", lost %u time%s", who->losses, who->losses == 1 ? "" : "s");
+        if (who->state != MST_STATE_LOST && has_loss(who)) {
             mst_cli_put(", last ");
-            put_loss(member);
+            put_loss(who);
         }
     }
-    if (member->waits_at) {
-        mst_cli_say(", waits at '%.*s' %" PRIu64, MST_TEXT_ARGS(member->waits_at),
-                    member->waits_number);
+    if (member->name.size > 0) {
+        mst_cli_say(", waits at '%.*s' %" PRIu64, MST_SLICE_ARGS(member->name), member->number);
     }
     mst_cli_put("\n");
 }
 
 /* "rank 2 (#2, node b3)" */
-static void put_rank(uint32_t rank, uint32_t index, struct mst_slice host)
+static void put_rank(const struct mst_who *who)
 {
-    mst_cli_say("rank %u (#%u, node %.*s)", rank, index, MST_SLICE_ARGS(host));
+    mst_cli_say("rank %u (#%u, node %.*s)", who->rank, who->index, MST_SLICE_ARGS(who->host));
 }
 
 static void print_round(const struct mst_item *round)
@@ -205,7 +182,7 @@ static void print_round(const struct mst_item *round)
                 round->number, round->arrived, round->expected);
     if (round->who.state != 0) {
         mst_cli_put(", first missing: ");
-        put_rank(round->who.rank, round->who.index, round->who.host);
+        put_rank(&round->who);
     }
     mst_cli_put("\n");
 }
@@ -270,17 +247,19 @@ static void put_age(int64_t ms)
 
 static void put_fault(const struct mst_item *fault)
 {
-    struct muster_member member = mst_lib_member_of(fault);
-    struct mst_caused ending = ending_of(&member);
+    const struct mst_who *who = &fault->who;
+    const struct mst_caused ending = {.cause = who->cause,
+                                      .code = who->code,
+                                      .signal = strsignal(who->code),
+                                      .text = fault->value};
     char words[1024];
     struct mst_text text = mst_text_in(words, sizeof words);
 
-    if (member.index == MST_INDEX_ANY) { /* nothing tells the ranks apart */
+    if (who->index == MST_INDEX_ANY) { /* nothing tells the ranks apart */
         mst_cli_put("the ranks");
     } else {
-        put_rank(member.rank, member.index, mst_slice_text(member.host));
+        put_rank(who);
     }
-    ending.text = mst_slice_text(member.text);
     mst_cause_sentence(&text, &ending);
     mst_cli_put(" %s", words);
 }
@@ -408,11 +387,11 @@ static void print_notice(void *ctx, const struct mst_preemption_notice *given)
 static void print_not_saved(void *ctx, uint32_t index, const struct mst_item *item)
 {
     struct missing *missing = ctx;
-    struct muster_member member = mst_lib_member_of(item);
 
+    (void)index;
     if (missing->count < NAMES_SHOWN) {
         mst_cli_put(missing->count == 0 ? "; not yet by " : ", ");
-        put_rank(member.rank, index, mst_slice_text(member.host));
+        put_rank(&item->who);
     }
     missing->count++;
 }
@@ -547,12 +526,12 @@ static void print_text(const struct picture *picture)
     print_preemption(&picture->status);
     mst_clusters_each(&picture->status.clusters, print_cluster, NULL);
     for (size_t i = 0; i < members->count; i++) {
-        struct muster_member member = mst_lib_member_of(&members->items[i]);
+        const struct mst_who *who = &members->items[i].who;
 
-        if (member.role == MUSTER_ROLE_AGENT && member.index >= MST_HELPERS_FROM) {
-            helpers += member.state != MUSTER_MEMBER_LOST && member.state != MUSTER_MEMBER_LEFT;
+        if (who->role == MST_ROLE_AGENT && who->index >= MST_HELPERS_FROM) {
+            helpers += who->state != MST_STATE_LOST && who->state != MST_LEFT;
         } else {
-            print_member(&member);
+            print_member(&members->items[i]);
         }
     }
     if (helpers > 0) {
@@ -589,7 +568,8 @@ static int run(struct mst_cli *cli)
     } else if (code == MST_CLI_OK) {
         print_text(&picture);
     }
-    release(&picture);
+    mst_status_fini(&picture.status);
+    muster_client_close(picture.client);
     return code == MST_CLI_OK ? mst_cli_finish_output(cli) : code;
 }
 
