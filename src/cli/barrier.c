@@ -5,20 +5,6 @@
 
 /* That all have come is the barrier. */
 
-static void print_done(const struct mst_cli *cli, const struct mst_meeting *meeting)
-{
-    json_t *object;
-
-    if (!mst_cli_number(cli, "json")) {
-        return;
-    }
-    object = mst_cli_json_check(json_object());
-    mst_cli_json_put(object, "barrier", mst_cli_json_text(meeting->name));
-    mst_cli_json_put(object, "rank", json_integer(meeting->view.rank));
-    mst_cli_json_put(object, "size", json_integer(meeting->view.size));
-    mst_cli_json_print(object);
-}
-
 static int run(struct mst_cli *cli)
 {
     struct mst_meeting meeting;
@@ -31,7 +17,13 @@ static int run(struct mst_cli *cli)
     if (code != MST_CLI_OK) {
         return code;
     }
-    print_done(cli, &meeting);
+    if (mst_cli_number(cli, "json")) {
+        mst_cli_json_print(mst_cli_json_object(
+            (struct mst_cli_field[]){{"barrier", mst_cli_json_text(meeting.name)},
+                                     {"rank", json_integer(meeting.view.rank)},
+                                     {"size", json_integer(meeting.view.size)},
+                                     {NULL, NULL}}));
+    }
     muster_client_close(meeting.client);
     return mst_cli_finish_output(cli);
 }

@@ -40,12 +40,6 @@ static int freeze(const struct mst_target *target, struct mst_victim *victim)
     return code == MST_CLI_OK && for_ms > 0 ? hold(target, victim, for_ms, signals) : code;
 }
 
-static bool is_of(const struct muster_member *member, enum whose whose)
-{
-    return whose == WHOSE_ANY ||
-           (member->role == MUSTER_ROLE_RANK ? whose == WHOSE_RANK : whose == WHOSE_WORKER);
-}
-
 /* Ranks and workers count their indices apart: where both have it, the rank. */
 static const struct muster_member *find(const muster_members *members, int64_t index,
                                         enum whose whose)
@@ -54,9 +48,10 @@ static const struct muster_member *find(const muster_members *members, int64_t i
 
     for (size_t i = 0; i < muster_members_count(members); i++) {
         const struct muster_member *member = muster_members_get(members, i);
+        enum whose role = member->role == MUSTER_ROLE_RANK ? WHOSE_RANK : WHOSE_WORKER;
 
-        if (member->index == index && mst_strike_lives(member) && is_of(member, whose) &&
-            (!found || member->role == MUSTER_ROLE_RANK)) {
+        if (member->index == index && mst_strike_lives(member) &&
+            (whose == WHOSE_ANY || whose == role) && (!found || role == WHOSE_RANK)) {
             found = member;
         }
     }

@@ -27,6 +27,13 @@ struct frozen {
 
 enum ending { GOES_ON, STOPPED, ENOUGH, TIME, JOB };
 
+static const struct {
+    const char *word, *sentence;
+} endings[] = {[STOPPED] = {"stopped", "stopped"},
+               [ENOUGH] = {"count", "that is enough"},
+               [TIME] = {"time", "the time is over"},
+               [JOB] = {"job", "the job has ended"}};
+
 struct chaos {
     struct mst_target target;
     struct mst_schedule schedule;
@@ -107,22 +114,6 @@ static bool job_is_gone(const struct mst_target *target)
     return socket_is_gone(target);
 }
 
-/* The members, however often the service dies meanwhile. NULL: the job has ended. */
-static muster_members *members_of(struct chaos *chaos)
-{
-    uint64_t until_ns = mst_strike_now_ns() + AWAY_MS * NS_PER_MS;
-    muster_members *members = NULL;
-    struct muster_error err = {.status = MUSTER_OK};
-
-    while (err.status != MUSTER_EFENCED && mst_strike_now_ns() < until_ns &&
-           !job_is_gone(&chaos->target)) {
-        if (muster_member_list(chaos->target.client, ANSWER_MS, &members, &err) == MUSTER_OK) {
-            return members;
-        }
-    }
-    return NULL;
-}
-
 static bool can_strike(const struct muster_member *member, enum mst_strike_kind kind)
 {
     return mst_strike_lives(member) && (kind == MST_STRIKE_CUT || mst_strike_reaches(member));
@@ -141,6 +132,25 @@ static bool is_alive(const muster_members *members)
                  (member->state == MUSTER_MEMBER_PRESENT || member->state == MUSTER_MEMBER_SILENT));
     }
     return alive;
+}
+
+/* The members, however often the service dies meanwhile. NULL: the job has ended. */
+static muster_members *members_of(struct chaos *chaos)
+{
+    uint64_t until_ns = mst_strike_now_ns() + AWAY_MS * NS_PER_MS;
+    muster_members *members = NULL;
+    struct muster_error err = {.status = MUSTER_OK};
+
+    while (!members && err.status != MUSTER_EFENCED && mst_strike_now_ns() < until_ns &&
+           !job_is_gone(&chaos->target)) {
+        (void)!muster_member_list(chaos->target.client, ANSWER_MS, &members, &err);
+    }
+    if (members && is_alive(members)) {
+        return members;
+    }
+    muster_members_free(members);
+    chaos->ending = JOB;
+    return NULL;
 }
 
 static const struct muster_member *choose(const muster_members *members,
@@ -214,9 +224,7 @@ static void strike(struct chaos *chaos)
     muster_members *members = members_of(chaos);
     const struct muster_member *member;
 
-    if (!members || !is_alive(members)) {
-        chaos->ending = JOB;
-        muster_members_free(members);
+    if (!members) {
         return;
     }
     member = choose(members, &chaos->plan);
@@ -229,16 +237,6 @@ static void strike(struct chaos *chaos)
     if (chaos->strikes == chaos->count) {
         chaos->ending = ENOUGH;
     }
-}
-
-static void look(struct chaos *chaos)
-{
-    muster_members *members = members_of(chaos);
-
-    if (!members || !is_alive(members)) {
-        chaos->ending = JOB;
-    }
-    muster_members_free(members);
 }
 
 /* Until something is to be done. */
@@ -274,7 +272,7 @@ static void rage(struct chaos *chaos)
         } else if (now_ns >= chaos->due_ns) {
             strike(chaos);
         } else if (now_ns >= look_ns) {
-            look(chaos);
+            muster_members_free(members_of(chaos));
             look_ns = mst_strike_now_ns() + LOOK_MS * NS_PER_MS;
         } else {
             rest(chaos, end_ns, look_ns);
@@ -284,60 +282,24 @@ static void rage(struct chaos *chaos)
 
 /* ---- the command ---- */
 
-static const char *why(enum ending ending)
-{
-    switch (ending) {
-    case STOPPED:
-        return "stopped";
-    case ENOUGH:
-        return "count";
-    case TIME:
-        return "time";
-    case JOB:
-        return "job";
-    case GOES_ON:
-        break;
-    }
-    return "";
-}
-
-static const char *in_words(enum ending ending)
-{
-    switch (ending) {
-    case STOPPED:
-        return "stopped";
-    case ENOUGH:
-        return "that is enough";
-    case TIME:
-        return "the time is over";
-    case JOB:
-        return "the job has ended";
-    case GOES_ON:
-        break;
-    }
-    return "";
-}
-
 static int sum_up(const struct chaos *chaos)
 {
     uint64_t ms = (mst_strike_now_ns() - chaos->target.began_ns) / NS_PER_MS;
 
     if (mst_cli_number(chaos->target.cli, "json")) {
-        json_t *object = mst_cli_json_check(json_object());
-
-        mst_cli_json_put(object, "at_ms", json_integer((json_int_t)ms));
-        mst_cli_json_put(object, "strikes", json_integer(chaos->strikes));
-        for (unsigned kind = 0; kind < MST_STRIKE_KINDS; kind++) {
-            mst_cli_json_put(object, mst_strike_word((enum mst_strike_kind)kind),
-                             json_integer(chaos->of_kind[kind]));
-        }
-        mst_cli_json_put(object, "seed", json_integer((json_int_t)chaos->seed));
-        mst_cli_json_put(object, "ended", json_string(why(chaos->ending)));
-        mst_cli_json_print(object);
+        mst_cli_json_print(mst_cli_json_object(
+            (struct mst_cli_field[]){{"at_ms", json_integer((json_int_t)ms)},
+                                     {"strikes", json_integer(chaos->strikes)},
+                                     {"kill", json_integer(chaos->of_kind[MST_STRIKE_KILL])},
+                                     {"freeze", json_integer(chaos->of_kind[MST_STRIKE_FREEZE])},
+                                     {"cut", json_integer(chaos->of_kind[MST_STRIKE_CUT])},
+                                     {"seed", json_integer((json_int_t)chaos->seed)},
+                                     {"ended", json_string(endings[chaos->ending].word)},
+                                     {NULL, NULL}}));
     } else {
         mst_cli_put("%7.3f s: %s: %" PRId64 " strike%s (kill %" PRId64 ", freeze %" PRId64
                     ", cut %" PRId64 "), seed %" PRIu64 "\n",
-                    (double)ms / 1000, in_words(chaos->ending), chaos->strikes,
+                    (double)ms / 1000, endings[chaos->ending].sentence, chaos->strikes,
                     chaos->strikes == 1 ? "" : "s", chaos->of_kind[MST_STRIKE_KILL],
                     chaos->of_kind[MST_STRIKE_FREEZE], chaos->of_kind[MST_STRIKE_CUT], chaos->seed);
     }
@@ -404,7 +366,7 @@ int mst_cli_chaos_random(const struct mst_cli *cli)
         return code;
     }
     members = members_of(&chaos);
-    if (!members || !is_alive(members)) {
+    if (!members) {
         code = mst_cli_fail(cli, "nobody lives in job '%s'", chaos.target.place.job);
     } else if (is_out_of_reach(&chaos, members)) {
         code =

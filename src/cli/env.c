@@ -9,39 +9,15 @@
 #include "discover/shell/surroundings.h"
 #include "process/probe.h"
 
-static const char *state_name(enum mst_row_state state)
-{
-    switch (state) {
-    case MST_ROW_ABSENT:
-        return "absent";
-    case MST_ROW_HALF:
-        return "half set";
-    case MST_ROW_BROKEN:
-        return "wrong";
-    case MST_ROW_COMPLETE:
-        return "complete";
-    }
-    return "?";
-}
+static const char *const state_words[] = {[MST_ROW_ABSENT] = "absent",
+                                          [MST_ROW_HALF] = "half set",
+                                          [MST_ROW_BROKEN] = "wrong",
+                                          [MST_ROW_COMPLETE] = "complete"};
 
-static const char *trap_name(enum mst_trap trap)
-{
-    switch (trap) {
-    case MST_TRAP_NONE:
-        break;
-    case MST_TRAP_HALF_SET:
-        return "half-set";
-    case MST_TRAP_VALUE:
-        return "value";
-    case MST_TRAP_CONTRADICTION:
-        return "contradiction";
-    case MST_TRAP_NO_SIZE:
-        return "no-size";
-    case MST_TRAP_BATCH:
-        return "batch";
-    }
-    return NULL;
-}
+static const char *const trap_words[] = {
+    [MST_TRAP_NONE] = NULL,         [MST_TRAP_HALF_SET] = "half-set",
+    [MST_TRAP_VALUE] = "value",     [MST_TRAP_CONTRADICTION] = "contradiction",
+    [MST_TRAP_NO_SIZE] = "no-size", [MST_TRAP_BATCH] = "batch"};
 
 /* A process that no launcher has a word for is a job of its own; but at an address it is the job
  * there that gives it a place, and only what starts it can say how many it starts with. */
@@ -116,7 +92,7 @@ static void put_rows(const struct mst_discovery *found)
         bool won = found->trap == MST_TRAP_NONE && launcher == found->launcher;
 
         mst_cli_put("  %-24s %-9s ", mst_launcher_name(launcher),
-                    won ? "taken" : state_name(found->rows[i].state));
+                    won ? "taken" : state_words[found->rows[i].state]);
         mst_cli_say("%.*s\n", MST_TEXT_ARGS(found->rows[i].why));
     }
 }
@@ -135,17 +111,16 @@ static json_t *text_json(const char *text)
 
 static json_t *place_json(const struct mst_discovered *place)
 {
-    json_t *object = mst_cli_json_check(json_object());
-
-    mst_cli_json_put(object, "rank", number_json(place->rank));
-    mst_cli_json_put(object, "size", number_json(place->size));
-    mst_cli_json_put(object, "local_rank", number_json(place->local_rank));
-    mst_cli_json_put(object, "local_size", number_json(place->local_size));
-    mst_cli_json_put(object, "node_rank", number_json(place->node_rank));
-    mst_cli_json_put(object, "node_count", number_json(place->node_count));
-    mst_cli_json_put(object, "job", text_json(place->job));
-    mst_cli_json_put(object, "host", text_json(place->host));
-    return object;
+    return mst_cli_json_object(
+        (struct mst_cli_field[]){{"rank", number_json(place->rank)},
+                                 {"size", number_json(place->size)},
+                                 {"local_rank", number_json(place->local_rank)},
+                                 {"local_size", number_json(place->local_size)},
+                                 {"node_rank", number_json(place->node_rank)},
+                                 {"node_count", number_json(place->node_count)},
+                                 {"job", text_json(place->job)},
+                                 {"host", text_json(place->host)},
+                                 {NULL, NULL}});
 }
 
 static json_t *rows_json(const struct mst_discovery *found)
@@ -153,47 +128,45 @@ static json_t *rows_json(const struct mst_discovery *found)
     json_t *array = mst_cli_json_check(json_array());
 
     for (int i = 0; i < MST_LAUNCHER_NONE; i++) {
-        json_t *row = mst_cli_json_check(json_object());
-
-        mst_cli_json_put(row, "launcher", json_string(mst_launcher_word((enum mst_launcher)i)));
-        mst_cli_json_put(row, "state", json_string(state_name(found->rows[i].state)));
-        mst_cli_json_put(row, "why", json_string(found->rows[i].why));
-        if (json_array_append_new(array, row) != 0) {
-            (void)mst_cli_json_check(NULL);
-        }
+        mst_cli_json_append(array,
+                            mst_cli_json_object((struct mst_cli_field[]){
+                                {"launcher", json_string(mst_launcher_word((enum mst_launcher)i))},
+                                {"state", json_string(state_words[found->rows[i].state])},
+                                {"why", json_string(found->rows[i].why)},
+                                {NULL, NULL}}));
     }
     return array;
 }
 
 static json_t *kernel_json(const struct mst_probe *probe)
 {
-    json_t *object = mst_cli_json_check(json_object());
+    json_t *notice_us =
+        probe->notice ? json_integer((json_int_t)(probe->notice_ns / 1000)) : json_null();
 
-    mst_cli_json_put(object, "futex_waitv", json_boolean(probe->waitv));
-    mst_cli_json_put(object, "pidfd", json_boolean(probe->pidfd));
-    mst_cli_json_put(object, "robust_notice", json_boolean(probe->notice));
-    mst_cli_json_put(object, "robust_notice_us",
-                     probe->notice ? json_integer((json_int_t)(probe->notice_ns / 1000))
-                                   : json_null());
-    mst_cli_json_put(object, "short_slice", json_boolean(probe->short_slice));
-    return object;
+    return mst_cli_json_object(
+        (struct mst_cli_field[]){{"futex_waitv", json_boolean(probe->waitv)},
+                                 {"pidfd", json_boolean(probe->pidfd)},
+                                 {"robust_notice", json_boolean(probe->notice)},
+                                 {"robust_notice_us", notice_us},
+                                 {"short_slice", json_boolean(probe->short_slice)},
+                                 {NULL, NULL}});
 }
 
 static void print_json(const struct mst_discovery *found, const struct mst_probe *probe,
                        const char *dir)
 {
-    json_t *object = mst_cli_json_check(json_object());
+    bool placed = found->trap == MST_TRAP_NONE;
 
-    mst_cli_json_put(object, "launcher", json_string(mst_launcher_word(found->launcher)));
-    mst_cli_json_put(object, "trap", text_json(trap_name(found->trap)));
-    mst_cli_json_put(object, "why", json_string(found->why));
-    mst_cli_json_put(object, "place",
-                     found->trap == MST_TRAP_NONE ? place_json(&found->place) : json_null());
-    mst_cli_json_put(object, "addr", text_json(getenv("MUSTER_ADDR")));
-    mst_cli_json_put(object, "runtime_dir", text_json(dir));
-    mst_cli_json_put(object, "kernel", kernel_json(probe));
-    mst_cli_json_put(object, "rows", rows_json(found));
-    mst_cli_json_print(object);
+    mst_cli_json_print(mst_cli_json_object(
+        (struct mst_cli_field[]){{"launcher", json_string(mst_launcher_word(found->launcher))},
+                                 {"trap", text_json(trap_words[found->trap])},
+                                 {"why", json_string(found->why)},
+                                 {"place", placed ? place_json(&found->place) : json_null()},
+                                 {"addr", text_json(getenv("MUSTER_ADDR"))},
+                                 {"runtime_dir", text_json(dir)},
+                                 {"kernel", kernel_json(probe)},
+                                 {"rows", rows_json(found)},
+                                 {NULL, NULL}}));
 }
 
 static void print_text(const struct mst_cli *cli, const struct mst_discovery *found,

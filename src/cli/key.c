@@ -17,11 +17,24 @@
 /* What an action works with. */
 struct job {
     const struct mst_cli *cli;
+    const struct action *action;
     muster_client *client;
     char **words; /* behind the action's name */
     int count;
     bool json;
     struct muster_error err;
+};
+
+struct action {
+    const char *name;
+    int least, most; /* words behind it */
+    const char *usage;
+    int (*run)(struct job *job);
+    muster_status (*write)(muster_client *client, const char *key, struct muster_slice value,
+                           const struct muster_key_options *options, int64_t timeout_ms,
+                           uint64_t *number_out, struct muster_error *err);
+    const char *result; /* what its number is in JSON; NULL: it has none */
+    bool shown;         /* the number, as text too */
 };
 
 static int failed(const struct job *job)
@@ -117,35 +130,28 @@ static bool number_of(const struct job *job, const char *what, const char *word,
 
 /* ---- output ---- */
 
-static json_t *named(const char *key)
-{
-    json_t *object = mst_cli_json_check(json_object());
-    struct muster_slice name = {.data = key, .size = strlen(key)};
-
-    mst_cli_json_put(object, "key", mst_cli_json_bytes(name));
-    return object;
-}
-
-static void print_written(const struct job *job, const char *member, uint64_t number, bool text)
-{
-    if (job->json) {
-        json_t *object = named(job->words[0]);
-
-        mst_cli_json_put(object, member, json_integer((json_int_t)number));
-        mst_cli_json_print(object);
-    } else if (text) {
-        mst_cli_put("%lld\n", (long long)number);
-    }
-}
-
 static json_t *whole(const char *key, struct muster_slice value, uint64_t revision, uint64_t age_ms)
 {
-    json_t *object = named(key);
+    return mst_cli_json_object(
+        (struct mst_cli_field[]){{"key", mst_cli_json_text(key)},
+                                 {"value", mst_cli_json_bytes(value)},
+                                 {"revision", json_integer((json_int_t)revision)},
+                                 {"age_ms", json_integer((json_int_t)age_ms)},
+                                 {NULL, NULL}});
+}
 
-    mst_cli_json_put(object, "value", mst_cli_json_bytes(value));
-    mst_cli_json_put(object, "revision", json_integer((json_int_t)revision));
-    mst_cli_json_put(object, "age_ms", json_integer((json_int_t)age_ms));
-    return object;
+/* The number that a write gave. OK. */
+static int print_result(const struct job *job, uint64_t number)
+{
+    if (job->json) {
+        mst_cli_json_print(mst_cli_json_object(
+            (struct mst_cli_field[]){{"key", mst_cli_json_text(job->words[0])},
+                                     {job->action->result, json_integer((json_int_t)number)},
+                                     {NULL, NULL}}));
+    } else if (job->action->shown) {
+        mst_cli_put("%lld\n", (long long)number);
+    }
+    return MST_CLI_OK;
 }
 
 /* ---- the actions ---- */
@@ -176,73 +182,32 @@ static int get(struct job *job)
     return MST_CLI_OK;
 }
 
-enum write_kind { WRITE_PUT, WRITE_INSERT, WRITE_CAS, WRITE_APPEND };
-
-static muster_status write_value(struct job *job, enum write_kind kind, int64_t expected,
-                                 struct muster_slice value, uint64_t *number)
+/* put, insert, append: the value is the last word. cas: `write` is NULL, and a revision is before
+ * it. */
+static int write_value(struct job *job)
 {
-    int64_t limit_ms = mst_cli_left_ms(job->cli, ANSWER_MS);
-
-    switch (kind) {
-    case WRITE_PUT:
-        return muster_key_put(job->client, job->words[0], value, NULL, limit_ms, number, &job->err);
-    case WRITE_INSERT:
-        return muster_key_insert(job->client, job->words[0], value, NULL, limit_ms, number,
-                                 &job->err);
-    case WRITE_CAS:
-        return muster_key_cas(job->client, job->words[0], (uint64_t)expected, value, NULL, limit_ms,
-                              number, &job->err);
-    case WRITE_APPEND:
-        return muster_key_append(job->client, job->words[0], value, NULL, limit_ms, number,
-                                 &job->err);
-    }
-    return MUSTER_EINTERNAL;
-}
-
-static int write_word(struct job *job, enum write_kind kind, int64_t expected, const char *word)
-{
+    const struct action *action = job->action;
     struct muster_slice value = {0};
+    int64_t expected = 0, limit_ms;
     char *owned;
     uint64_t number = 0;
     muster_status status;
-    int code = value_of(job, word, &owned, &value);
+    int code;
 
+    if (!action->write && !number_of(job, "REVISION", job->words[1], 0, &expected)) {
+        return MST_CLI_USAGE;
+    }
+    code = value_of(job, job->words[job->count - 1], &owned, &value);
     if (code != MST_CLI_OK) {
         return code;
     }
-    status = write_value(job, kind, expected, value, &number);
+    limit_ms = mst_cli_left_ms(job->cli, ANSWER_MS);
+    status = action->write ? action->write(job->client, job->words[0], value, NULL, limit_ms,
+                                           &number, &job->err)
+                           : muster_key_cas(job->client, job->words[0], (uint64_t)expected, value,
+                                            NULL, limit_ms, &number, &job->err);
     free(owned);
-    if (status != MUSTER_OK) {
-        return failed(job);
-    }
-    print_written(job, kind == WRITE_APPEND ? "size" : "revision", number,
-                  kind == WRITE_APPEND || kind == WRITE_CAS);
-    return MST_CLI_OK;
-}
-
-static int put(struct job *job)
-{
-    return write_word(job, WRITE_PUT, 0, job->words[1]);
-}
-
-static int insert(struct job *job)
-{
-    return write_word(job, WRITE_INSERT, 0, job->words[1]);
-}
-
-static int append(struct job *job)
-{
-    return write_word(job, WRITE_APPEND, 0, job->words[1]);
-}
-
-static int cas(struct job *job)
-{
-    int64_t expected;
-
-    if (!number_of(job, "REVISION", job->words[1], 0, &expected)) {
-        return MST_CLI_USAGE;
-    }
-    return write_word(job, WRITE_CAS, expected, job->words[2]);
+    return status == MUSTER_OK ? print_result(job, number) : failed(job);
 }
 
 static int add(struct job *job)
@@ -256,8 +221,7 @@ static int add(struct job *job)
                        mst_cli_left_ms(job->cli, ANSWER_MS), &sum, &job->err) != MUSTER_OK) {
         return failed(job);
     }
-    print_written(job, "sum", (uint64_t)sum, true);
-    return MST_CLI_OK;
+    return print_result(job, (uint64_t)sum);
 }
 
 static int del(struct job *job)
@@ -295,9 +259,9 @@ static int ls(struct job *job)
     }
     for (size_t i = 0; i < muster_keys_count(keys); i++) {
         if (list) {
-            (void)json_array_append_new(
-                list, whole(muster_keys_name(keys, i), muster_keys_value(keys, i),
-                            muster_keys_revision(keys, i), muster_keys_age_ms(keys, i)));
+            mst_cli_json_append(list,
+                                whole(muster_keys_name(keys, i), muster_keys_value(keys, i),
+                                      muster_keys_revision(keys, i), muster_keys_age_ms(keys, i)));
         } else {
             print_row(job, keys, i);
         }
@@ -322,35 +286,21 @@ static int wait_for(struct job *job)
 
 /* ---- watch ---- */
 
-static const char *event_name(enum muster_event_type type)
-{
-    switch (type) {
-    case MUSTER_EVENT_KEY:
-        return "put";
-    case MUSTER_EVENT_DELETED:
-        return "delete";
-    case MUSTER_EVENT_RESET:
-        return "reset";
-    case MUSTER_EVENT_MEMBER:
-    case MUSTER_EVENT_FAULT:
-    case MUSTER_EVENT_VIEW:
-        break;
-    }
-    return "other";
-}
+static const char *const event_words[] = {
+    [MUSTER_EVENT_KEY] = "put", [MUSTER_EVENT_DELETED] = "delete", [MUSTER_EVENT_RESET] = "reset"};
 
 static void print_event(const struct job *job, const struct muster_event *event)
 {
-    const char *key = event->key ? event->key : "";
+    const char *key = event->key ? event->key : "", *word = event_words[event->type];
 
     if (job->json) {
         json_t *object = whole(key, event->value, event->revision, event->age_ms);
 
-        mst_cli_json_put(object, "event", json_string(event_name(event->type)));
+        mst_cli_json_put(object, "event", json_string(word));
         mst_cli_json_print(object);
         return;
     }
-    mst_cli_put("%llu %s ", (unsigned long long)event->revision, event_name(event->type));
+    mst_cli_put("%llu %s ", (unsigned long long)event->revision, word);
     mst_cli_print_bytes((struct muster_slice){.data = key, .size = strlen(key)});
     if (event->type == MUSTER_EVENT_KEY) {
         mst_cli_put(" ");
@@ -398,22 +348,17 @@ static int watch_keys(struct job *job)
 
 /* ---- the command ---- */
 
-static const struct action {
-    const char *name;
-    int least, most; /* words behind it */
-    const char *usage;
-    int (*run)(struct job *job);
-} actions[] = {
-    {"get", 1, 1, "get NAME [--wait 5s]", get},
-    {"put", 2, 2, "put NAME VALUE", put},
-    {"insert", 2, 2, "insert NAME VALUE", insert},
-    {"cas", 3, 3, "cas NAME REVISION VALUE", cas},
-    {"add", 1, 2, "add NAME [DELTA]", add},
-    {"append", 2, 2, "append NAME VALUE", append},
-    {"del", 1, INT32_MAX, "del NAME...", del},
-    {"ls", 0, 1, "ls [PREFIX]", ls},
-    {"wait", 1, INT32_MAX, "wait NAME... [--timeout 30s]", wait_for},
-    {"watch", 0, 1, "watch [PREFIX]", watch_keys},
+static const struct action actions[] = {
+    {"get", 1, 1, "get NAME [--wait 5s]", get, NULL, NULL, true},
+    {"put", 2, 2, "put NAME VALUE", write_value, muster_key_put, "revision", false},
+    {"insert", 2, 2, "insert NAME VALUE", write_value, muster_key_insert, "revision", false},
+    {"cas", 3, 3, "cas NAME REVISION VALUE", write_value, NULL, "revision", true},
+    {"add", 1, 2, "add NAME [DELTA]", add, NULL, "sum", true},
+    {"append", 2, 2, "append NAME VALUE", write_value, muster_key_append, "size", true},
+    {"del", 1, INT32_MAX, "del NAME...", del, NULL, NULL, true},
+    {"ls", 0, 1, "ls [PREFIX]", ls, NULL, NULL, true},
+    {"wait", 1, INT32_MAX, "wait NAME... [--timeout 30s]", wait_for, NULL, NULL, true},
+    {"watch", 0, 1, "watch [PREFIX]", watch_keys, NULL, NULL, true},
 };
 
 #define ACTION_COUNT (sizeof actions / sizeof actions[0])
@@ -455,6 +400,7 @@ static int run(struct mst_cli *cli)
     if (!action) {
         return no_such_action(cli, cli->arguments[0]);
     }
+    job.action = action;
     job.words = cli->arguments + 1;
     job.count = cli->argument_count - 1;
     if (job.count < action->least || job.count > action->most) {

@@ -75,6 +75,23 @@ void mst_cli_json_put(json_t *object, const char *name, json_t *value)
     }
 }
 
+void mst_cli_json_append(json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, mst_cli_json_check(value)) != 0) {
+        (void)mst_cli_json_check(NULL);
+    }
+}
+
+json_t *mst_cli_json_object(const struct mst_cli_field *fields)
+{
+    json_t *object = mst_cli_json_check(json_object());
+
+    for (; fields->name; fields++) {
+        mst_cli_json_put(object, fields->name, fields->value);
+    }
+    return object;
+}
+
 static json_t *base64(struct muster_slice bytes)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -84,20 +101,15 @@ static json_t *base64(struct muster_slice bytes)
     json_t *value;
 
     for (size_t i = 0; text && i < bytes.size; i += 3) {
+        size_t left = bytes.size - i;
         uint32_t three = (uint32_t)data[i] << 16;
 
-        three |= i + 1 < bytes.size ? (uint32_t)data[i + 1] << 8 : 0;
-        three |= i + 2 < bytes.size ? data[i + 2] : 0;
+        three |= left > 1 ? (uint32_t)data[i + 1] << 8 : 0;
+        three |= left > 2 ? data[i + 2] : 0;
         text[size++] = digits[three >> 18];
         text[size++] = digits[three >> 12 & 63];
-        text[size++] = '=';
-        text[size++] = '=';
-        if (i + 1 < bytes.size) {
-            text[size - 2] = digits[three >> 6 & 63];
-        }
-        if (i + 2 < bytes.size) {
-            text[size - 1] = digits[three & 63];
-        }
+        text[size++] = left > 1 ? digits[three >> 6 & 63] : '=';
+        text[size++] = left > 2 ? digits[three & 63] : '=';
     }
     value = text ? json_stringn(text, size) : NULL;
     free(text);
@@ -108,11 +120,9 @@ json_t *mst_cli_json_bytes(struct muster_slice bytes)
 {
     json_t *value = json_stringn(bytes.size ? bytes.data : "", bytes.size);
 
-    if (!value) {
-        value = mst_cli_json_check(json_object());
-        mst_cli_json_put(value, "base64", base64(bytes));
-    }
-    return value;
+    return value ? value
+                 : mst_cli_json_object(
+                       (struct mst_cli_field[]){{"base64", base64(bytes)}, {NULL, NULL}});
 }
 
 json_t *mst_cli_json_text(const char *text)

@@ -24,9 +24,18 @@ void mst_cli_print_word(const char *word);
 json_t *mst_cli_json_bytes(struct muster_slice bytes);
 json_t *mst_cli_json_text(const char *text);
 
-/* A failure inside is "out of memory"; it ends the program. Takes the value over. */
-void mst_cli_json_put(json_t *object, const char *name, json_t *value);
+/* In all of these a NULL, also as a value, is "out of memory"; it ends the program. Values are
+ * taken over. */
 json_t *mst_cli_json_check(json_t *value);
+void mst_cli_json_put(json_t *object, const char *name, json_t *value);
+void mst_cli_json_append(json_t *array, json_t *value);
+
+/* A new object of these fields; the last one has no name. */
+struct mst_cli_field {
+    const char *name;
+    json_t *value;
+};
+json_t *mst_cli_json_object(const struct mst_cli_field *fields);
 
 /* One line on stdout, flushed; takes the value over. */
 void mst_cli_json_print(json_t *value);

@@ -49,12 +49,11 @@ static void put_json(struct story *story, json_t *line)
 
 static json_t *line_json(const char *time, enum mst_level level, const char *component)
 {
-    json_t *line = mst_cli_json_check(json_object());
-
-    mst_cli_json_put(line, "time", json_string(time));
-    mst_cli_json_put(line, "level", json_string(mst_log_level(level)));
-    mst_cli_json_put(line, "component", json_string(component));
-    return line;
+    return mst_cli_json_object(
+        (struct mst_cli_field[]){{"time", json_string(time)},
+                                 {"level", json_string(mst_log_level(level))},
+                                 {"component", json_string(component)},
+                                 {NULL, NULL}});
 }
 
 static void on_trace(void *ctx, const struct mst_trace *line)
@@ -75,9 +74,7 @@ static void on_trace(void *ctx, const struct mst_trace *line)
         mst_cli_json_put(object, "job",
                          mst_cli_json_bytes((struct muster_slice){.data = line->job.data,
                                                                   .size = line->job.size}));
-        mst_cli_json_put(object, "text",
-                         mst_cli_json_bytes((struct muster_slice){.data = line->text,
-                                                                  .size = strlen(line->text)}));
+        mst_cli_json_put(object, "text", mst_cli_json_text(line->text));
         put_json(story, object);
         return;
     }
@@ -104,11 +101,6 @@ static void on_begun(void *ctx)
     }
 }
 
-static const char *verdict_of(const struct mst_replayed *about)
-{
-    return about->stopped ? "as recorded" : "none was recorded: the service did not stop in order";
-}
-
 static void put_last(const struct story *story)
 {
     const struct mst_replayed *about = &story->about;
@@ -116,16 +108,16 @@ static void put_last(const struct story *story)
 
     (void)snprintf(digest, sizeof digest, "%016" PRIx64, about->digest);
     if (story->json) {
-        json_t *object = mst_cli_json_check(json_object());
-        char *text;
+        json_t *object = mst_cli_json_object(
+            (struct mst_cli_field[]){{"files", json_integer((json_int_t)story->files)},
+                                     {"inputs", json_integer((json_int_t)story->inputs)},
+                                     {"seconds", json_real((double)story->time_ns / 1e9)},
+                                     {"digest", json_string(digest)},
+                                     {"recorded", json_boolean(about->stopped)},
+                                     {"torn_bytes", json_integer((json_int_t)about->cut_bytes)},
+                                     {NULL, NULL}});
+        char *text = json_dumps(object, MST_CLI_JSON);
 
-        mst_cli_json_put(object, "files", json_integer((json_int_t)story->files));
-        mst_cli_json_put(object, "inputs", json_integer((json_int_t)story->inputs));
-        mst_cli_json_put(object, "seconds", json_real((double)story->time_ns / 1e9));
-        mst_cli_json_put(object, "digest", json_string(digest));
-        mst_cli_json_put(object, "recorded", json_boolean(about->stopped));
-        mst_cli_json_put(object, "torn_bytes", json_integer((json_int_t)about->cut_bytes));
-        text = json_dumps(object, MST_CLI_JSON);
         mst_cli_put("],\n%s\n", text ? text + 1 : "}"); /* they are of the same object */
         free(text);
         json_decref(object);
@@ -134,7 +126,8 @@ static void put_last(const struct story *story)
     mst_cli_put("replayed %" PRIu64 " input%s of %" PRIu64 " %s over %.3f s: digest %s, %s\n",
                 story->inputs, story->inputs == 1 ? "" : "s", story->files,
                 story->files == 1 ? "service" : "services", (double)story->time_ns / 1e9, digest,
-                verdict_of(about));
+                about->stopped ? "as recorded"
+                               : "none was recorded: the service did not stop in order");
 }
 
 /* ---- files ---- */

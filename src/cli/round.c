@@ -56,11 +56,6 @@ static bool to_number(const char *text, unsigned char *bytes)
 
 /* ---- what comes out ---- */
 
-static struct muster_slice text_of(struct muster_slice value)
-{
-    return value.data ? value : (struct muster_slice){.data = "", .size = 0};
-}
-
 static uint32_t part_rank(const muster_round_result *result, size_t i)
 {
     uint32_t rank = 0;
@@ -89,14 +84,12 @@ static json_t *parts_as_json(const muster_round_result *result)
     json_t *values = mst_cli_json_check(json_array());
 
     for (size_t i = 0; i < muster_round_part_count(result); i++) {
-        json_t *part = mst_cli_json_check(json_object());
+        struct muster_slice value = muster_round_part(result, i, NULL);
 
-        mst_cli_json_put(part, "rank", json_integer(part_rank(result, i)));
-        mst_cli_json_put(part, "value",
-                         mst_cli_json_bytes(text_of(muster_round_part(result, i, NULL))));
-        if (json_array_append_new(values, part) != 0) {
-            (void)mst_cli_json_check(NULL);
-        }
+        mst_cli_json_append(values, mst_cli_json_object((struct mst_cli_field[]){
+                                        {"rank", json_integer(part_rank(result, i))},
+                                        {"value", mst_cli_json_bytes(value)},
+                                        {NULL, NULL}}));
     }
     return values;
 }
@@ -105,23 +98,21 @@ static void print_json(const struct mst_cli *cli, const struct mst_meeting *meet
                        const muster_round_result *result)
 {
     enum muster_reduce reduce = reduction(cli);
+    bool gathers = reduce == MUSTER_REDUCE_GATHER;
     struct muster_round_count count;
-    json_t *object = mst_cli_json_check(json_object());
+    json_t *value = gathers             ? parts_as_json(result)
+                    : is_number(reduce) ? json_integer(muster_round_int64(result, 0))
+                                        : mst_cli_json_bytes(muster_round_value(result));
 
     muster_round_count(result, &count);
-    mst_cli_json_put(object, "round", mst_cli_json_text(meeting->name));
-    mst_cli_json_put(object, "rank", json_integer(meeting->view.rank));
-    mst_cli_json_put(object, "size", json_integer(meeting->view.size));
-    mst_cli_json_put(object, "lost", json_integer(count.lost));
-    mst_cli_json_put(object, "reduce", json_string(reduction_words[mst_cli_number(cli, "reduce")]));
-    if (reduce == MUSTER_REDUCE_GATHER) {
-        mst_cli_json_put(object, "values", parts_as_json(result));
-    } else if (is_number(reduce)) {
-        mst_cli_json_put(object, "value", json_integer(muster_round_int64(result, 0)));
-    } else {
-        mst_cli_json_put(object, "value", mst_cli_json_bytes(text_of(muster_round_value(result))));
-    }
-    mst_cli_json_print(object);
+    mst_cli_json_print(mst_cli_json_object((struct mst_cli_field[]){
+        {"round", mst_cli_json_text(meeting->name)},
+        {"rank", json_integer(meeting->view.rank)},
+        {"size", json_integer(meeting->view.size)},
+        {"lost", json_integer(count.lost)},
+        {"reduce", json_string(reduction_words[mst_cli_number(cli, "reduce")])},
+        {gathers ? "values" : "value", value},
+        {NULL, NULL}}));
 }
 
 /* ---- the command ---- */

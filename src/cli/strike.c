@@ -99,19 +99,18 @@ __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *ta
     va_list args;
 
     if (mst_cli_number(target->cli, "json")) {
-        json_t *object = mst_cli_json_check(json_object());
+        bool ranked = victim->rank != MUSTER_RANK_NONE;
 
-        mst_cli_json_put(object, "at_ms", json_integer((json_int_t)at_ms));
-        mst_cli_json_put(object, "strike", json_string(strike));
-        mst_cli_json_put(object, "job", mst_cli_json_text(target->place.job));
-        mst_cli_json_put(object, "role", json_string(victim->worker ? "worker" : "rank"));
-        mst_cli_json_put(object, "index", json_integer(victim->index));
-        mst_cli_json_put(object, "rank",
-                         victim->rank == MUSTER_RANK_NONE ? json_null()
-                                                          : json_integer(victim->rank));
-        mst_cli_json_put(object, "pid", json_integer((json_int_t)victim->pid));
-        mst_cli_json_put(object, key, json_integer(number));
-        mst_cli_json_print(object);
+        mst_cli_json_print(mst_cli_json_object(
+            (struct mst_cli_field[]){{"at_ms", json_integer((json_int_t)at_ms)},
+                                     {"strike", json_string(strike)},
+                                     {"job", mst_cli_json_text(target->place.job)},
+                                     {"role", json_string(victim->worker ? "worker" : "rank")},
+                                     {"index", json_integer(victim->index)},
+                                     {"rank", ranked ? json_integer(victim->rank) : json_null()},
+                                     {"pid", json_integer((json_int_t)victim->pid)},
+                                     {key, json_integer(number)},
+                                     {NULL, NULL}}));
         return mst_cli_finish_output(target->cli);
     }
     va_start(args, format);
