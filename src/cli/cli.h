@@ -71,6 +71,7 @@ bool mst_cli_listed(const char *list, const char *word);
 const struct mst_cli_command *mst_cli_find(const char *name);
 
 /* The value of a flag of this command. A name it does not have is a bug and aborts. */
+const struct mst_cli_value *mst_cli_value(const struct mst_cli *cli, const char *name);
 int64_t mst_cli_number(const struct mst_cli *cli, const char *name);
 const char *mst_cli_text(const struct mst_cli *cli, const char *name);
 bool mst_cli_given(const struct mst_cli *cli, const char *name);
@@ -78,6 +79,9 @@ bool mst_cli_typed(const struct mst_cli *cli, const char *name); /* by a flag */
 
 /* The flags of a command with their defaults, and no arguments. */
 void mst_cli_take_rows(struct mst_cli *cli, const struct mst_cli_command *command);
+
+/* The flag that a word of this size means, "--log-level" or "-j"; NULL: none. */
+struct mst_cli_value *mst_cli_flag_of(struct mst_cli *cli, const char *word, size_t size);
 
 /* Parses. OK, or an exit code after one line on stderr; -1: the help was asked for. */
 int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv);

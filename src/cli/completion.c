@@ -253,7 +253,7 @@ static void offer_flag(struct line *line, const struct mst_cli_value *value)
     const struct mst_setting *row = value->row;
     char name[72], word[80];
 
-    mst_cli_flag_name(row, name, sizeof name);
+    mst_cli_flag_name(row->name, name, sizeof name);
     (void)snprintf(word, sizeof word, "--%s", name);
     offer(line, word, row->help);
     if (row->unit == MST_UNIT_FLAG && row->standard != 0) {
@@ -393,23 +393,6 @@ static void offer_arguments(struct line *line)
 
 /* ---- the line ---- */
 
-static const struct mst_cli_value *flag_of(const struct line *line, const char *word, size_t size)
-{
-    char name[72];
-
-    for (size_t i = 0; i < line->flags.value_count; i++) {
-        const struct mst_cli_value *value = &line->flags.values[i];
-
-        mst_cli_flag_name(value->row, name, sizeof name);
-        if (size > 2 && word[1] == '-'
-                ? strlen(name) == size - 2 && strncmp(word + 2, name, size - 2) == 0
-                : size == 2 && value->letter && word[1] == value->letter) {
-            return value;
-        }
-    }
-    return NULL;
-}
-
 static void read_word(struct line *line, const char *word)
 {
     const struct mst_cli_value *flag = NULL;
@@ -419,7 +402,7 @@ static void read_word(struct line *line, const char *word)
     } else if (strcmp(word, "--") == 0 && !line->only_arguments) {
         line->only_arguments = true;
     } else if (*word == '-' && word[1] != '\0' && !line->only_arguments) {
-        flag = flag_of(line, word, strlen(word));
+        flag = mst_cli_flag_of(&line->flags, word, strlen(word));
         line->wanted = flag && flag->row->unit != MST_UNIT_FLAG ? flag : NULL;
     } else {
         line->first = line->first ? line->first : word;
@@ -438,7 +421,8 @@ static void complete_line(struct line *line)
     }
     equals = strchr(line->current, '=');
     if (!line->wanted && !line->only_arguments && equals && *line->current == '-') {
-        line->wanted = flag_of(line, line->current, (size_t)(equals - line->current));
+        line->wanted =
+            mst_cli_flag_of(&line->flags, line->current, (size_t)(equals - line->current));
         line->part = line->wanted ? equals + 1 : line->part;
     }
     if (line->wanted) {

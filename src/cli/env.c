@@ -192,9 +192,6 @@ static int run(struct mst_cli *cli)
     muster_status status;
     int code;
 
-    if (cli->argument_count > 0) {
-        return mst_cli_usage(cli, "what is '%s'? the command takes flags only", cli->arguments[0]);
-    }
     (void)mst_surroundings_discover(&found, mst_cli_number(cli, "agent") != 0 ? MST_ASKER_AGENT
                                                                               : MST_ASKER_RANK);
     if (mst_cli_number(cli, "agent") == 0) {

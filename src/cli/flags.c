@@ -12,6 +12,7 @@
 #include "base/panic.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/help.h"
 #include "client/shell/internal.h"
 #include "os/clock.h"
 
@@ -239,7 +240,7 @@ static struct mst_cli_value *value_of(struct mst_cli *cli, const char *name)
     return i < cli->value_count ? &cli->values[i] : NULL;
 }
 
-static const struct mst_cli_value *must_have(const struct mst_cli *cli, const char *name)
+const struct mst_cli_value *mst_cli_value(const struct mst_cli *cli, const char *name)
 {
     size_t i = position_of(cli, name);
 
@@ -249,22 +250,22 @@ static const struct mst_cli_value *must_have(const struct mst_cli *cli, const ch
 
 int64_t mst_cli_number(const struct mst_cli *cli, const char *name)
 {
-    return must_have(cli, name)->number;
+    return mst_cli_value(cli, name)->number;
 }
 
 const char *mst_cli_text(const struct mst_cli *cli, const char *name)
 {
-    return must_have(cli, name)->text;
+    return mst_cli_value(cli, name)->text;
 }
 
 bool mst_cli_given(const struct mst_cli *cli, const char *name)
 {
-    return must_have(cli, name)->given;
+    return mst_cli_value(cli, name)->given;
 }
 
 bool mst_cli_typed(const struct mst_cli *cli, const char *name)
 {
-    return must_have(cli, name)->by_flag;
+    return mst_cli_value(cli, name)->by_flag;
 }
 
 /* A list that is given in parts is one list. */
@@ -382,12 +383,7 @@ static int unknown_flag(struct mst_cli *cli, const char *given)
         return mst_cli_usage(cli, "unknown flag %s ('muster %s --help' lists them)", given,
                              cli->command->name);
     }
-    (void)snprintf(shown, sizeof shown, "%s", near);
-    for (char *c = shown; *c; c++) {
-        if (*c == '_') {
-            *c = '-';
-        }
-    }
+    mst_cli_flag_name(near, shown, sizeof shown);
     return mst_cli_usage(cli, "unknown flag %s; the nearest is --%s ('muster %s --help' lists all)",
                          given, shown, cli->command->name);
 }
@@ -419,18 +415,33 @@ static int give(struct cursor *cursor, struct mst_cli_value *value, const char *
     return MST_CLI_OK;
 }
 
+struct mst_cli_value *mst_cli_flag_of(struct mst_cli *cli, const char *word, size_t size)
+{
+    char name[NAME_MAX_BYTES];
+
+    if (word[1] == '-') {
+        normal_name(word + 2, size - 2, name);
+        return value_of(cli, name);
+    }
+    for (size_t i = 0; i < cli->value_count && size == 2; i++) {
+        if (cli->values[i].letter == word[1]) {
+            return &cli->values[i];
+        }
+    }
+    return NULL;
+}
+
 static int take_long(struct cursor *cursor, const char *flag)
 {
     const char *equals = strchr(flag, '=');
     size_t size = equals ? (size_t)(equals - flag) : strlen(flag);
+    struct mst_cli_value *value = mst_cli_flag_of(cursor->cli, flag, size);
     char name[NAME_MAX_BYTES];
-    struct mst_cli_value *value;
 
-    normal_name(flag + 2, size - 2, name);
-    value = value_of(cursor->cli, name);
     if (value) {
         return give(cursor, value, flag, equals ? equals + 1 : NULL);
     }
+    normal_name(flag + 2, size - 2, name);
     value = strncmp(name, "no_", 3) == 0 ? value_of(cursor->cli, name + 3) : NULL;
     if (value && value->row->unit == MST_UNIT_FLAG && !equals) {
         return give(cursor, value, flag, "0");
@@ -440,14 +451,10 @@ static int take_long(struct cursor *cursor, const char *flag)
 
 static int take_short(struct cursor *cursor, const char *flag)
 {
-    for (size_t i = 0; i < cursor->cli->value_count; i++) {
-        struct mst_cli_value *value = &cursor->cli->values[i];
+    struct mst_cli_value *value = mst_cli_flag_of(cursor->cli, flag, 2);
 
-        if (value->letter == flag[1]) {
-            return give(cursor, value, flag, flag[2] ? flag + 2 : NULL);
-        }
-    }
-    return unknown_flag(cursor->cli, flag);
+    return value ? give(cursor, value, flag, flag[2] ? flag + 2 : NULL)
+                 : unknown_flag(cursor->cli, flag);
 }
 
 static bool is_flag(const char *argument)
@@ -506,6 +513,9 @@ int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, ch
     timeout = timeout_of(cli);
     if (timeout) {
         mst_lib_end_by((cli->began_ms + (uint64_t)timeout->number + AFTERWARDS_MS) * NS_PER_MS);
+    }
+    if (code == MST_CLI_OK && *command->arguments == '\0' && cli->argument_count > 0) {
+        return mst_cli_usage(cli, "what is '%s'? the command takes flags only", cli->arguments[0]);
     }
     return code;
 }

@@ -51,7 +51,14 @@ static const struct group groups[] = {
      .commands = MST_CLI_SCOPE(MST_SCOPE_LIMIT)},
 };
 
-/* What a flag's value is, where its unit does not say it. */
+/* What a flag's value is, by its unit. */
+static const char *const unit_words[] = {
+    [MST_UNIT_MS] = "DURATION", [MST_UNIT_BYTES] = "SIZE", [MST_UNIT_COUNT] = "N",
+    [MST_UNIT_INDEX] = "N",     [MST_UNIT_SIGNAL] = "N",   [MST_UNIT_TEXT] = "TEXT",
+    [MST_UNIT_CHOICE] = "WORD", [MST_UNIT_FLAG] = "",
+};
+
+/* The same, where the unit does not say it. */
 static const struct {
     const char *name, *word;
 } words[] = {
@@ -80,23 +87,7 @@ const char *mst_cli_flag_word(const struct mst_setting *row)
             return words[i].word;
         }
     }
-    switch (row->unit) {
-    case MST_UNIT_MS:
-        return "DURATION";
-    case MST_UNIT_BYTES:
-        return "SIZE";
-    case MST_UNIT_COUNT:
-    case MST_UNIT_INDEX:
-    case MST_UNIT_SIGNAL:
-        return "N";
-    case MST_UNIT_TEXT:
-        return "TEXT";
-    case MST_UNIT_CHOICE:
-        return "WORD";
-    case MST_UNIT_FLAG:
-        break;
-    }
-    return "";
+    return unit_words[row->unit];
 }
 
 /* Of the terminal: of who reads, also where a pager is between. */
@@ -194,39 +185,28 @@ static void put_details(const char *text)
     }
 }
 
-void mst_cli_flag_name(const struct mst_setting *row, char *out, size_t room)
+void mst_cli_flag_name(const char *setting, char *out, size_t room)
 {
-    (void)snprintf(out, room, "%s", row->name);
+    (void)snprintf(out, room, "%s", setting);
     for (; *out; out++) {
         *out = (char)(*out == '_' ? '-' : *out);
     }
 }
 
-static void size_text(int64_t bytes, char *out, size_t room)
+/* The largest first; the last one divides all. */
+static const struct step {
+    int64_t of;
+    const char *unit;
+} sizes[] = {{1 << 30, "g"}, {1 << 20, "m"}, {1 << 10, "k"}, {1, ""}},
+  durations[] = {{60000, "m"}, {1000, "s"}, {1, "ms"}};
+
+/* "64k": in the largest unit that divides it. */
+static void put_number(int64_t number, const struct step *step, char *out, size_t room)
 {
-    static const char units[] = "kmg";
-    size_t unit = 0;
-
-    while (bytes % 1024 == 0 && bytes >= 1024 && unit < sizeof units - 1) {
-        bytes /= 1024;
-        unit++;
+    while (number % step->of != 0) {
+        step++;
     }
-    (void)snprintf(out, room, "%lld%.*s", (long long)bytes, unit > 0 ? 1 : 0,
-                   units + (unit > 0 ? unit - 1 : 0));
-}
-
-static void duration_text(int64_t ms, char *out, size_t room)
-{
-    static const struct {
-        int64_t ms;
-        const char *unit;
-    } units[] = {{60000, "m"}, {1000, "s"}, {1, "ms"}};
-    size_t i = 0;
-
-    while (ms % units[i].ms != 0) {
-        i++;
-    }
-    (void)snprintf(out, room, "%lld%s", (long long)(ms / units[i].ms), units[i].unit);
+    (void)snprintf(out, room, "%lld%s", (long long)(number / step->of), step->unit);
 }
 
 void mst_cli_flag_default(const struct mst_setting *row, char *out, size_t room)
@@ -239,14 +219,14 @@ void mst_cli_flag_default(const struct mst_setting *row, char *out, size_t room)
         return;
     }
     if (row->unit == MST_UNIT_FLAG && row->standard != 0) {
-        mst_cli_flag_name(row, value, sizeof value);
+        mst_cli_flag_name(row->name, value, sizeof value);
         (void)snprintf(out, room, "default on; --no-%s", value);
         return;
     }
     if (row->unit == MST_UNIT_BYTES) {
-        size_text(row->standard, value, sizeof value);
+        put_number(row->standard, sizes, value, sizeof value);
     } else if (row->unit == MST_UNIT_MS && row->standard > 0) {
-        duration_text(row->standard, value, sizeof value);
+        put_number(row->standard, durations, value, sizeof value);
     } else if ((row->unit == MST_UNIT_COUNT || row->unit == MST_UNIT_SIGNAL) && row->standard > 0) {
         (void)snprintf(value, sizeof value, "%s", row->standard_text);
     }
@@ -274,7 +254,7 @@ static void put_flag(const struct mst_cli_value *value)
     char name[64], flag[96], help[384];
     const char *word = mst_cli_flag_word(value->row);
 
-    mst_cli_flag_name(value->row, name, sizeof name);
+    mst_cli_flag_name(value->row->name, name, sizeof name);
     (void)snprintf(flag, sizeof flag, "  %c%c%c --%s%s%s", value->letter ? '-' : ' ',
                    value->letter ? value->letter : ' ', value->letter ? ',' : ' ', name,
                    *word ? " " : "", word);

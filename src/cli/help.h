@@ -16,7 +16,7 @@ struct mst_cli_writer {
 void mst_cli_write_flags(const struct mst_cli *cli, const struct mst_cli_writer *writer);
 
 /* "job_bytes_max" as it is typed behind two dashes. */
-void mst_cli_flag_name(const struct mst_setting *row, char *out, size_t room);
+void mst_cli_flag_name(const char *setting, char *out, size_t room);
 
 /* What its value is, in one word: "DURATION", "FILE"; empty: it takes none. */
 const char *mst_cli_flag_word(const struct mst_setting *row);

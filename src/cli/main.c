@@ -25,7 +25,8 @@ const struct mst_cli_command *const mst_cli_commands[] = {
 const size_t mst_cli_command_count = sizeof mst_cli_commands / sizeof mst_cli_commands[0];
 
 /* The unknown variables that a command above this one has warned of already. */
-#define TOLD "MUSTER_UNKNOWN"
+#define WARNED "MUSTER_UNKNOWN"
+#define NAME_ROOM (sizeof PREFIX - 1 + 64) /* of a variable; a longer one is not looked at */
 
 const struct mst_cli_variable mst_cli_variables[] = {
     {"program", "path of the program `muster`, for a library that starts it"},
@@ -36,8 +37,16 @@ const struct mst_cli_variable mst_cli_variables[] = {
     {NULL, NULL},
 };
 
-static bool known(const char *name)
+/* `variable` is a name of the environment that begins with PREFIX. */
+static bool is_known(const char *variable)
 {
+    char name[NAME_ROOM];
+    size_t size = 0;
+
+    for (const char *c = variable + sizeof PREFIX - 1; *c; c++) {
+        name[size++] = (char)tolower((unsigned char)*c);
+    }
+    name[size] = '\0';
     for (size_t i = 0; mst_cli_variables[i].name; i++) {
         if (strcmp(mst_cli_variables[i].name, name) == 0) {
             return true;
@@ -46,51 +55,26 @@ static bool known(const char *name)
     return mst_setting_find(name) != NULL;
 }
 
-/* `variable` is an entry of the environment. */
-static bool unknown(const char *variable, size_t length)
-{
-    char name[64];
-    size_t size = length - (sizeof PREFIX - 1);
-
-    if (strncmp(variable, PREFIX, sizeof PREFIX - 1) != 0 || size >= sizeof name) {
-        return false;
-    }
-    for (size_t i = 0; i < size; i++) {
-        name[i] = (char)tolower((unsigned char)variable[sizeof PREFIX - 1 + i]);
-    }
-    name[size] = '\0';
-    return !known(name);
-}
-
-static bool told(const char *list, const char *name, size_t length)
-{
-    for (; list && *list; list += strcspn(list, " ")) {
-        list += strspn(list, " ");
-        if (strcspn(list, " ") == length && strncmp(list, name, length) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void mst_cli_warn_environment(void)
 {
-    const char *before = getenv(TOLD);
+    const char *warned = getenv(WARNED);
     char line[512] = "", all[1024];
-    size_t size = 0;
+    size_t used = 0;
 
+    warned = warned ? warned : "";
     for (char **one = environ; *one; one++) {
-        size_t length = strcspn(*one, "=");
+        char name[NAME_ROOM];
+        size_t size = (size_t)snprintf(name, sizeof name, "%.*s", (int)strcspn(*one, "="), *one);
 
-        if (unknown(*one, length) && !told(before, *one, length) &&
-            size + length + 2 < sizeof line) {
-            size += (size_t)snprintf(line + size, sizeof line - size, " %.*s", (int)length, *one);
+        if (size < sizeof name && strncmp(name, PREFIX, sizeof PREFIX - 1) == 0 &&
+            !is_known(name) && !mst_cli_listed(warned, name) && used + size + 2 < sizeof line) {
+            used += (size_t)snprintf(line + used, sizeof line - used, " %s", name);
         }
     }
-    if (size > 0) {
+    if (used > 0) {
         mst_cli_tell("muster: warning: nobody reads these variables:%s", line);
-        (void)snprintf(all, sizeof all, "%.511s%s", before ? before : "", line);
-        (void)setenv(TOLD, all, 1);
+        (void)snprintf(all, sizeof all, "%.511s%s", warned, line);
+        (void)setenv(WARNED, all, 1);
     }
 }
 
@@ -147,26 +131,14 @@ static int run(const struct mst_cli_command *command, char **argv)
     return code;
 }
 
-static int help_of(const char *name)
-{
-    const struct mst_cli_command *command = mst_cli_find(name);
-    struct mst_cli cli;
-
-    if (!command) {
-        return unknown_command(name);
-    }
-    mst_cli_take_rows(&cli, command);
-    mst_cli_help(&cli);
-    mst_cli_release(&cli);
-    return MST_CLI_OK;
-}
-
 int main(int argc, char **argv)
 {
+    static char help_flag[] = "--help";
     const struct mst_cli_command *command;
+    bool help;
 
-    (void)prctl(PR_SET_NAME,
-                "muster"); /* what ran it may have named it otherwise, as /proc/self/exe */
+    /* The program that ran it may have named it otherwise, as /proc/self/exe. */
+    (void)prctl(PR_SET_NAME, "muster");
     if (!hold_standard_descriptors()) {
         return MST_CLI_FAILED;
     }
@@ -178,11 +150,12 @@ int main(int argc, char **argv)
         mst_cli_put("muster %s\n", muster_version());
         return MST_CLI_OK;
     }
-    if (strcmp(argv[1], "help") == 0 && argc > 2) {
-        return help_of(argv[2]);
+    help = strcmp(argv[1], "help") == 0;
+    if (help && argc > 2) {
+        command = mst_cli_find(argv[2]);
+        return command ? run(command, (char *[]){help_flag, NULL}) : unknown_command(argv[2]);
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+    if (help || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         mst_cli_help_all();
         return MST_CLI_OK;
     }

@@ -14,6 +14,10 @@
 #define PATH_BYTES 1024
 #define EXIT_CODES "Exit codes: " /* begins the paragraph of a command that has more of them */
 
+struct manual {
+    const char *folder, *date;
+};
+
 /* ---- roff ---- */
 
 static size_t put_character(char c)
@@ -44,11 +48,10 @@ static size_t put_word(const char *word, size_t size)
     return columns;
 }
 
-/* A line that begins with a dot would be a request. */
-static void guard(const char *line)
+static void put_upper(const char *name)
 {
-    if (*line == '.') {
-        mst_cli_put("\\&");
+    for (; *name; name++) {
+        mst_cli_put("%c", toupper((unsigned char)*name));
     }
 }
 
@@ -63,10 +66,10 @@ static const char *put_behind(size_t at, const char *text)
             mst_cli_put("\n");
             at = 0;
         }
-        if (at == 0) {
-            guard(text);
-        } else {
+        if (at > 0) {
             mst_cli_put(" ");
+        } else if (*text == '.') { /* which would be a request */
+            mst_cli_put("\\&");
         }
         at += (at > 0) + put_word(text, size);
         text += size;
@@ -114,28 +117,31 @@ static void put_details(const char *text)
     }
 }
 
-static void put_title(const char *name, int section, const char *date)
-{
-    mst_cli_put(".\\\" Made from the tables of the program; see src/cli/manual.c.\n.TH ");
-    for (; *name; name++) {
-        mst_cli_put("%c", toupper((unsigned char)*name));
-    }
-    mst_cli_put(" %d %s \"muster %s\" \"muster\"\n", section, date, muster_version());
-}
-
 static void put_heading(const char *heading)
 {
     mst_cli_put(".SH %s\n", heading);
 }
 
-static void put_name(const char *name, const char *summary)
+/* Opens the file of a page, and puts its head. */
+static bool begin(const struct manual *manual, const char *name, int section, const char *summary)
 {
+    char path[PATH_BYTES];
     size_t columns;
 
+    if (snprintf(path, sizeof path, "%s/%s.%d", manual->folder, name, section) >=
+            (int)sizeof path ||
+        !freopen(path, "w", stdout)) {
+        mst_cli_tell("muster: the manual page %s cannot be written: %s", path, strerror(errno));
+        return false;
+    }
+    mst_cli_put(".\\\" Made from the tables of the program; see src/cli/manual.c.\n.TH ");
+    put_upper(name);
+    mst_cli_put(" %d %s \"muster %s\" \"muster\"\n", section, manual->date, muster_version());
     put_heading("NAME");
     columns = put_word(name, strlen(name));
     mst_cli_put(" \\-");
     (void)put_behind(columns + 3, summary);
+    return true;
 }
 
 static void put_reference(const char *name, int section, bool last)
@@ -158,7 +164,7 @@ static void put_flag(const struct mst_cli_value *value)
     char name[72], help[384];
     const char *word = mst_cli_flag_word(value->row);
 
-    mst_cli_flag_name(value->row, name, sizeof name);
+    mst_cli_flag_name(value->row->name, name, sizeof name);
     mst_cli_flag_help(value->row, help, sizeof help);
     mst_cli_put(".TP\n");
     if (value->letter) {
@@ -191,22 +197,20 @@ static void put_exit_codes(const char *details)
     }
 }
 
-static void put_command(const struct mst_cli_command *command, const char *date)
+static bool put_command(const struct manual *manual, const struct mst_cli_command *command)
 {
     static const struct mst_cli_writer writer = {.title = put_group, .flag = put_flag};
     struct mst_cli cli;
     char name[64];
 
     (void)snprintf(name, sizeof name, "muster-%s", command->name);
-    put_title(name, 1, date);
-    put_name(name, command->summary);
+    if (!begin(manual, name, 1, command->summary)) {
+        return false;
+    }
     put_heading("SYNOPSIS");
-    mst_cli_put(".B muster %s\n[\\fIflags\\fR]", command->name);
+    mst_cli_put(".B muster %s\n[\\fIflags\\fR]\n", command->name);
     if (*command->arguments) {
-        mst_cli_put("\n");
         (void)put_filled(command->arguments);
-    } else {
-        mst_cli_put("\n");
     }
     if (command->details) {
         put_heading("DESCRIPTION");
@@ -229,14 +233,16 @@ static void put_command(const struct mst_cli_command *command, const char *date)
     put_heading("SEE ALSO");
     put_reference("muster", 1, false);
     put_reference("muster-environment", 7, true);
+    return true;
 }
 
 /* ---- the program ---- */
 
-static void put_program(const char *date)
+static bool put_program(const struct manual *manual)
 {
-    put_title("muster", 1, date);
-    put_name("muster", mst_cli_purpose);
+    if (!begin(manual, "muster", 1, mst_cli_purpose)) {
+        return false;
+    }
     put_heading("SYNOPSIS");
     mst_cli_put(".B muster\n\\fIcommand\\fR [\\fIflags\\fR] [\\fIarguments\\fR]\n.br\n"
                 ".B muster \\-\\-version\n");
@@ -252,6 +258,7 @@ static void put_program(const char *date)
     put_exit_codes(NULL);
     put_heading("SEE ALSO");
     put_reference("muster-environment", 7, true);
+    return true;
 }
 
 /* ---- the environment ---- */
@@ -259,9 +266,7 @@ static void put_program(const char *date)
 static void put_variable(const char *name, const char *value, const char *help)
 {
     mst_cli_put(".TP\n\\fBMUSTER_");
-    for (; *name; name++) {
-        mst_cli_put("%c", toupper((unsigned char)*name));
-    }
+    put_upper(name);
     mst_cli_put("\\fR%s\\fI%s\\fR\n", *value ? "=" : "", value);
     (void)put_filled(help);
 }
@@ -279,7 +284,7 @@ static void put_setting(const struct mst_setting *row)
     put_variable(row->name, mst_cli_flag_word(row), help);
 }
 
-static void put_environment(const char *date)
+static bool put_environment(const struct manual *manual)
 {
     static const char *const titles[] = {
         [MST_SCOPE_SERVICE] = "The service",
@@ -289,8 +294,9 @@ static void put_environment(const char *date)
         [MST_SCOPE_RESTART] = "muster_restart_run",
     };
 
-    put_title("muster-environment", 7, date);
-    put_name("muster-environment", "the variables that muster reads");
+    if (!begin(manual, "muster-environment", 7, "the variables that muster reads")) {
+        return false;
+    }
     put_heading("DESCRIPTION");
     (void)put_filled(
         "An option that a program sets, or a flag on the command line, overrides the variable, "
@@ -309,40 +315,16 @@ static void put_environment(const char *date)
     }
     put_heading("SEE ALSO");
     put_reference("muster", 1, true);
-}
-
-/* What is written from now on is this page. */
-static bool begin(const char *folder, const char *name, int section)
-{
-    char path[PATH_BYTES];
-
-    if (snprintf(path, sizeof path, "%s/%s.%d", folder, name, section) < (int)sizeof path &&
-        freopen(path, "w", stdout)) {
-        return true;
-    }
-    mst_cli_tell("muster: the manual page %s cannot be written: %s", path, strerror(errno));
-    return false;
+    return true;
 }
 
 int mst_cli_manual(const char *folder, const char *date)
 {
-    bool well = begin(folder, "muster", 1);
+    const struct manual manual = {.folder = folder, .date = date};
+    bool well = put_program(&manual) && put_environment(&manual);
 
-    if (well) {
-        put_program(date);
-    }
-    well = well && begin(folder, "muster-environment", 7);
-    if (well) {
-        put_environment(date);
-    }
     for (size_t i = 0; i < mst_cli_command_count && well; i++) {
-        char name[64];
-
-        (void)snprintf(name, sizeof name, "muster-%s", mst_cli_commands[i]->name);
-        well = begin(folder, name, 1);
-        if (well) {
-            put_command(mst_cli_commands[i], date);
-        }
+        well = put_command(&manual, mst_cli_commands[i]);
     }
     if (well && (ferror(stdout) || fflush(stdout) != 0)) {
         mst_cli_tell("muster: the manual cannot be written: %s", strerror(errno));

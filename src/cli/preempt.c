@@ -189,16 +189,6 @@ static int check_job(struct order *order)
 
 /* ---- the command ---- */
 
-static const char *whom(const struct order *order, char *text, size_t room)
-{
-    if (order->index == MST_NOTICE_ALL) {
-        (void)snprintf(text, room, "job '%s'", order->place.job);
-    } else {
-        (void)snprintf(text, room, "#%u of job '%s'", (unsigned)order->index, order->place.job);
-    }
-    return text;
-}
-
 static void print_json(const struct order *order, bool written)
 {
     json_t *object = mst_cli_json_check(json_object());
@@ -220,9 +210,12 @@ static void print_json(const struct order *order, bool written)
 static void print_text(const struct order *order, bool written)
 {
     const struct mst_notice *notice = &order->config.notice;
-    char name[MST_SOCKET_PATH_MAX + 32];
+    char index[24] = "", name[MST_SOCKET_PATH_MAX + 32];
 
-    (void)whom(order, name, sizeof name);
+    if (order->index != MST_NOTICE_ALL) {
+        (void)snprintf(index, sizeof index, "#%u of ", (unsigned)order->index);
+    }
+    (void)snprintf(name, sizeof name, "%sjob '%s'", index, order->place.job);
     if (order->config.withdraw) {
         mst_cli_say(written ? "the notice for %.*s is taken back\n"
                             : "there is no notice for %.*s\n",

@@ -11,7 +11,6 @@
 #include "launch/run.h"
 
 #define NODES_MAX 65536u
-#define GRACE_OF_NOTICE_MS 30000
 #define JOIN_WAIT_MS 30000 /* of an elastic run that does not say */
 
 /* Inside a rank of another run the environment describes the job of that one, not of this one. */
@@ -20,17 +19,9 @@ static bool given(const struct mst_cli *cli, const char *name)
     return getenv("MUSTER_INDEX") ? mst_cli_typed(cli, name) : mst_cli_given(cli, name);
 }
 
-/* The number, or `otherwise` where it is not given. */
-static int64_t number(const struct mst_cli *cli, const char *name, int64_t otherwise)
+static int64_t number(const struct mst_cli *cli, const char *name)
 {
-    return given(cli, name) ? mst_cli_number(cli, name) : otherwise;
-}
-
-static const char *grow_of(const struct mst_cli *cli)
-{
-    static const char *const words[] = {"check", "fault", "off"};
-
-    return words[number(cli, "grow", 0)];
+    return given(cli, name) ? mst_cli_number(cli, name) : mst_cli_value(cli, name)->row->standard;
 }
 
 /* "3" or "2:4". False: it is neither. */
@@ -89,7 +80,7 @@ static int take_secret(const struct mst_cli *cli, struct mst_run_options *option
     if (file && fd) {
         return mst_cli_usage(cli, "--secret-file or --secret-fd, not both");
     }
-    options->secret_fd = file ? -1 : (int)number(cli, "secret_fd", -1);
+    options->secret_fd = file ? -1 : (int)number(cli, "secret_fd");
     options->secret_file = options->secret_fd < 0 ? text_of(cli, "secret_file") : NULL;
     return MST_CLI_OK;
 }
@@ -154,9 +145,9 @@ static int take_notices(const struct mst_cli *cli, struct mst_run_options *optio
     options->preempt_sources = text_of(cli, "preempt_sources");
     options->preempt_period_ms = mst_cli_number(cli, "preempt_period");
     options->preempt_margin_ms = mst_cli_number(cli, "preempt_margin");
-    options->preempt_grace_ms = number(cli, "preempt_grace", GRACE_OF_NOTICE_MS);
+    options->preempt_grace_ms = number(cli, "preempt_grace");
     options->requeue_file = text_of(cli, "requeue_file");
-    options->requeue = number(cli, "requeue", 0) != 0 || options->requeue_file != NULL;
+    options->requeue = number(cli, "requeue") != 0 || options->requeue_file != NULL;
     if (mst_sources_check(mst_announcer_list(options->preempt_sources), why, sizeof why) !=
         MUSTER_OK) {
         return mst_cli_usage(cli, "%s", why);
@@ -177,34 +168,35 @@ static int take_notices(const struct mst_cli *cli, struct mst_run_options *optio
 
 static int run(struct mst_cli *cli)
 {
+    static const char *const grow_words[] = {"check", "fault", "off"};
+    bool named = given(cli, "nproc") && !given(cli, "nproc_per_node");
     char lease[24];
-    int64_t nproc = number(cli, "nproc", 0);
     struct mst_run_options options = {
         .job = given(cli, "job") ? mst_cli_text(cli, "job") : NULL,
-        .nproc = (uint32_t)number(cli, "nproc_per_node", nproc),
-        .size = (uint32_t)number(cli, "size", 0),
-        .spares = (uint32_t)number(cli, "spares", 0),
-        .min_size = (uint32_t)number(cli, "min_size", 0),
-        .max_size = (uint32_t)number(cli, "max_size", 0),
-        .size_multiple = (uint32_t)number(cli, "size_multiple", 0),
-        .join_wait_ms = number(cli, "join_wait", 0),
-        .grow = grow_of(cli),
+        .nproc = (uint32_t)number(cli, named ? "nproc" : "nproc_per_node"),
+        .size = (uint32_t)number(cli, "size"),
+        .spares = (uint32_t)number(cli, "spares"),
+        .min_size = (uint32_t)number(cli, "min_size"),
+        .max_size = (uint32_t)number(cli, "max_size"),
+        .size_multiple = (uint32_t)number(cli, "size_multiple"),
+        .join_wait_ms = number(cli, "join_wait"),
+        .grow = grow_words[number(cli, "grow")],
         .lease = lease,
         .http = given(cli, "http") ? mst_cli_text(cli, "http") : NULL,
         .buffered_bytes_max = (uint64_t)mst_cli_number(cli, "buffered_bytes_max"),
         .record = given(cli, "record") ? mst_cli_text(cli, "record") : NULL,
         .max_restarts = (uint32_t)mst_cli_number(cli, "max_restarts"),
         .grace_ms = mst_cli_number(cli, "grace"),
-        .node_rank = number(cli, "node_rank", -1),
+        .node_rank = number(cli, "node_rank"),
         .join = text_of(cli, "join"),
         .listen = text_of(cli, "listen"),
         .avoid = text_of(cli, "avoid"),
-        .insecure = number(cli, "insecure", 0) != 0,
+        .insecure = number(cli, "insecure") != 0,
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .dump = mst_cli_number(cli, "core") != 0,
         .label = mst_cli_number(cli, "label") != 0,
         .log_dir = text_of(cli, "log_dir"),
-        .tee = number(cli, "tee", 0) != 0,
+        .tee = number(cli, "tee") != 0,
         .report = text_of(cli, "report"),
         .arguments = cli->arguments,
     };

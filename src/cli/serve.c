@@ -300,9 +300,6 @@ static int run(struct mst_cli *cli)
     char *list = NULL;
     int code;
 
-    if (cli->argument_count > 0) {
-        return mst_cli_usage(cli, "what is '%s'? the command takes flags only", cli->arguments[0]);
-    }
     if (*mst_cli_text(cli, "addr")) {
         list = strdup(mst_cli_text(cli, "addr"));
     } else if (mst_socket_path(mst_cli_text(cli, "job"), path, true, &err) != MUSTER_OK) {

@@ -557,12 +557,8 @@ static int print_json(const struct picture *picture)
 static int run(struct mst_cli *cli)
 {
     struct picture picture = {.cli = cli};
-    int code;
+    int code = gather(&picture);
 
-    if (cli->argument_count > 0) {
-        return mst_cli_usage(cli, "what is '%s'? the command takes flags only", cli->arguments[0]);
-    }
-    code = gather(&picture);
     if (code == MST_CLI_OK && mst_cli_number(cli, "json")) {
         code = print_json(&picture);
     } else if (code == MST_CLI_OK) {
