@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "service/server/exposition.h"
 
 #include <inttypes.h>
@@ -11,63 +12,27 @@
 #include "base/text.h"
 #include "base/time.h"
 
-#define ROOM_FIRST 16384u
-
-/* ---- text that grows ---- */
-
-static bool make_room(struct mst_exposition *out, size_t size)
-{
-    size_t room = out->room > 0 ? out->room : ROOM_FIRST;
-    char *grown;
-
-    while (room - out->size <= size) {
-        room *= 2;
-    }
-    if (out->no_memory || room == out->room) {
-        return !out->no_memory;
-    }
-    grown = realloc(out->text, room);
-    if (!grown) {
-        out->no_memory = true;
-        return false;
-    }
-    out->text = grown;
-    out->room = room;
-    return true;
-}
-
-static void put_bytes(struct mst_exposition *out, const char *bytes, size_t size)
-{
-    if (make_room(out, size)) {
-        memcpy(out->text + out->size, bytes, size);
-        out->size += size;
-        out->text[out->size] = '\0';
-    }
-}
-
+/* Opens the text at the first call. */
 __attribute__((format(printf, 2, 3))) static void put(struct mst_exposition *out,
                                                       const char *format, ...)
 {
-    char piece[256];
     va_list args;
-    int size;
 
-    va_start(args, format);
-    size = vsnprintf(piece, sizeof piece, format, args);
-    va_end(args);
-    MST_ASSERT(size >= 0 && (size_t)size < sizeof piece);
-    put_bytes(out, piece, (size_t)size);
+    if (!out->file && !out->no_memory) {
+        out->file = open_memstream(&out->text, &out->size);
+        out->no_memory = !out->file;
+    }
+    if (out->file) {
+        va_start(args, format);
+        (void)vfprintf(out->file, format, args);
+        va_end(args);
+    }
 }
 
 /* ---- bytes of others: a value must be UTF-8 in one line ---- */
 
 /* A backslash that would read as the beginning of an escape is written as one: no two values may
  * look the same, for a scraper refuses a text in which a series is there twice. */
-static bool is_as_an_escape(struct mst_slice rest)
-{
-    return mst_slice_starts_with(rest, mst_slice_text("\\x"));
-}
-
 static void put_value(struct mst_exposition *out, struct mst_slice value)
 {
     const unsigned char *bytes = value.data;
@@ -80,13 +45,13 @@ static void put_value(struct mst_exposition *out, struct mst_slice value)
         if (bytes[i] == '\n') {
             put(out, "\\n");
             size = 1;
-        } else if (size == 0 || is_as_an_escape(rest)) {
+        } else if (size == 0 || mst_slice_starts_with(rest, mst_slice_text("\\x"))) {
             put(out, "\\\\x%02x", bytes[i]);
             size = 1;
         } else if (bytes[i] == '"' || bytes[i] == '\\') {
             put(out, "\\%c", bytes[i]);
         } else {
-            put_bytes(out, (const char *)bytes + i, size);
+            put(out, "%.*s", (int)size, (const char *)bytes + i);
         }
     }
 }
@@ -97,42 +62,27 @@ static void put_help(struct mst_exposition *out, const char *help)
         if (*help == '\\' || *help == '\n' || (*help == '"' && out->open_metrics)) {
             put(out, "\\%c", *help == '\n' ? 'n' : *help);
         } else {
-            put_bytes(out, help, 1);
+            put(out, "%c", *help);
         }
     }
 }
 
 /* ---- a family ---- */
 
-static const char *type_word(enum mst_metric_type type)
-{
-    switch (type) {
-    case MST_GAUGE:
-        return "gauge";
-    case MST_COUNTER:
-        return "counter";
-    case MST_HISTOGRAM:
-        return "histogram";
-    }
-    return "?";
-}
-
-/* In OpenMetrics a counter's family is called without the _total of its samples. */
-static int family_size(const struct mst_exposition *out, const struct mst_metric *metric)
-{
-    size_t size = strlen(metric->name);
-
-    return (int)(out->open_metrics && metric->type == MST_COUNTER ? size - strlen("_total") : size);
-}
+static const char *const type_words[] = {
+    [MST_GAUGE] = "gauge", [MST_COUNTER] = "counter", [MST_HISTOGRAM] = "histogram"};
 
 void mst_exposition_family(struct mst_exposition *out, const struct mst_metric *metric)
 {
-    int size = family_size(out, metric);
+    int size = (int)strlen(metric->name);
 
+    if (out->open_metrics && metric->type == MST_COUNTER) {
+        size -= (int)strlen("_total"); /* only the samples of the family are called so */
+    }
     out->metric = metric;
     put(out, "# HELP %.*s ", size, metric->name);
     put_help(out, metric->help);
-    put(out, "\n# TYPE %.*s %s\n", size, metric->name, type_word(metric->type));
+    put(out, "\n# TYPE %.*s %s\n", size, metric->name, type_words[metric->type]);
     if (out->open_metrics && *metric->unit) {
         put(out, "# UNIT %.*s %s\n", size, metric->name, metric->unit);
     }
@@ -204,16 +154,16 @@ void mst_exposition_histogram(struct mst_exposition *out, const struct mst_label
 
 char *mst_exposition_finish(struct mst_exposition *out)
 {
-    char *text;
+    bool failed;
 
     if (out->open_metrics) {
         put(out, "# EOF\n");
     }
-    if (out->no_memory) {
+    failed = !out->file || ferror(out->file) != 0;
+    failed = (out->file && fclose(out->file) != 0) || failed;
+    if (failed) {
         free(out->text);
         out->text = NULL;
     }
-    text = out->text;
-    out->text = NULL;
-    return text;
+    return out->text;
 }

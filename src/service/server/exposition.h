@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/histogram.h"
 #include "base/slice.h"
@@ -24,6 +25,7 @@ struct mst_metric {
     const char *labels; /* for the documentation: "job,state" */
     const char *help;
     void (*read)(struct mst_exposition *out, const struct mst_figures *figures);
+    size_t at; /* of the figure, for a reader of many rows */
 };
 
 struct mst_label {
@@ -37,8 +39,9 @@ struct mst_exposition {
     bool open_metrics;
     bool no_memory;
     const struct mst_metric *metric; /* the family being told */
-    char *text;                      /* ends with a NUL */
-    size_t size, room;
+    FILE *file;                      /* writes to the text */
+    char *text;
+    size_t size;
 };
 
 /* A family: its head, then its samples. */

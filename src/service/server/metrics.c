@@ -2,15 +2,16 @@
 #define _GNU_SOURCE
 #include "service/server/metrics.h"
 
-#include <dirent.h>
-#include <inttypes.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#include <uv.h>
 
+#include "os/clock.h"
+#include "os/folder.h"
+#include "process/proc_stat.h"
 #include "proto/words.h"
 
 #define US UINT64_C(1000)
@@ -52,15 +53,80 @@ static struct mst_label job_label(const struct mst_job_figures *job)
     return (struct mst_label){.name = "job", .value = mst_slice_of(job->name, job->name_size)};
 }
 
-/* What never happened is left out, but for `ok`: a rate needs a series to begin at zero. */
-static void read_results(struct mst_exposition *out, const struct mst_histogram *times)
+static const void *field(const void *from, size_t at)
 {
+    return (const unsigned char *)from + at;
+}
+
+static uint64_t number_in(const void *from, size_t at)
+{
+    return *(const uint64_t *)field(from, at);
+}
+
+/* ---- readers of many rows, which say where the figure is ---- */
+
+static void read_number(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    mst_exposition_number(out, NULL, 0, number_in(figures, out->metric->at));
+}
+
+static void read_times(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    mst_exposition_histogram(out, NULL, 0, field(figures, out->metric->at));
+}
+
+/* What never happened is left out, but for `ok`: a rate needs a series to begin at zero. */
+static void read_results(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    const struct mst_histogram *times = field(figures, out->metric->at);
+
     for (enum mst_result result = 0; result < MST_RESULTS; result++) {
         const struct mst_label labels[] = {label("result", mst_result_word(result))};
 
         if (result == MST_RESULT_OK || mst_histogram_count(&times[result]) > 0) {
             mst_exposition_histogram(out, labels, 1, &times[result]);
         }
+    }
+}
+
+static void read_job(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    for (size_t i = 0; i < figures->job_count; i++) {
+        const struct mst_label labels[] = {job_label(&figures->jobs[i])};
+
+        mst_exposition_number(out, labels, 1, number_in(&figures->jobs[i], out->metric->at));
+    }
+}
+
+/* Sets the first two labels of a cluster; a third is its metric's own. */
+static const struct mst_cluster_status *cluster_of(const struct mst_figures *figures, size_t i,
+                                                   struct mst_label labels[MST_LABELS_MAX])
+{
+    const struct mst_cluster_figures *cluster = &figures->clusters[i];
+
+    labels[0] = job_label(&figures->jobs[cluster->job]);
+    labels[1] = (struct mst_label){.name = "cluster",
+                                   .value = mst_slice_of(cluster->name, cluster->name_size)};
+    return &cluster->status;
+}
+
+static void read_cluster(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    for (size_t i = 0; i < figures->cluster_count; i++) {
+        struct mst_label labels[MST_LABELS_MAX];
+        const struct mst_cluster_status *status = cluster_of(figures, i, labels);
+
+        mst_exposition_number(out, labels, 2, number_in(status, out->metric->at));
+    }
+}
+
+static void read_cluster_times(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    for (size_t i = 0; i < figures->cluster_count; i++) {
+        struct mst_label labels[MST_LABELS_MAX];
+        const struct mst_cluster_status *status = cluster_of(figures, i, labels);
+
+        mst_exposition_histogram(out, labels, 2, field(status, out->metric->at));
     }
 }
 
@@ -81,26 +147,7 @@ static void read_leader(struct mst_exposition *out, const struct mst_figures *fi
     mst_exposition_number(out, NULL, 0, 1);
 }
 
-static void read_sessions(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    mst_exposition_number(out, NULL, 0, figures->sessions);
-}
-
-static void read_connections(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    mst_exposition_number(out, NULL, 0, figures->connections);
-}
-
 /* ---- jobs ---- */
-
-static void read_generation(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    for (size_t i = 0; i < figures->job_count; i++) {
-        const struct mst_label labels[] = {job_label(&figures->jobs[i])};
-
-        mst_exposition_number(out, labels, 1, figures->jobs[i].generation);
-    }
-}
 
 static void read_members(struct mst_exposition *out, const struct mst_figures *figures)
 {
@@ -109,7 +156,7 @@ static void read_members(struct mst_exposition *out, const struct mst_figures *f
             const struct mst_label labels[] = {job_label(&figures->jobs[i]),
                                                label("state", mst_state_word(state))};
 
-            if (state != MST_ABSENT) { /* nobody is that */
+            if (state != MST_ABSENT) { /* no member is that */
                 mst_exposition_number(out, labels, 2, figures->jobs[i].members[state]);
             }
         }
@@ -123,7 +170,7 @@ static void read_losses(struct mst_exposition *out, const struct mst_figures *fi
             const struct mst_label labels[] = {job_label(&figures->jobs[i]),
                                                label("reason", mst_cause_word(cause))};
 
-            if (cause != MST_CAUSE_SOFT_TIMEOUT) { /* nobody is lost by that */
+            if (cause != MST_CAUSE_SOFT_TIMEOUT) { /* no member is lost by that */
                 mst_exposition_number(out, labels, 2, figures->jobs[i].counts.losses[cause]);
             }
         }
@@ -155,12 +202,7 @@ static void read_restart_times(struct mst_exposition *out, const struct mst_figu
 
 /* ---- preemption ---- */
 
-static void read_watchers(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    mst_exposition_number(out, NULL, 0, figures->counts.watchers);
-}
-
-/* The certain ones begin at zero, for a rate; the rest is told when there was one. */
+/* The certain ones begin at zero, for a rate; the rest is left out until there was one. */
 static void read_notices(struct mst_exposition *out, const struct mst_figures *figures)
 {
     static const char *const levels[] = {"certain", "advisory"};
@@ -189,201 +231,89 @@ static void read_leads(struct mst_exposition *out, const struct mst_figures *fig
     }
 }
 
-static void read_agreements(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    read_results(out, figures->counts.agreements);
-}
-
-static void read_handled(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    mst_exposition_number(out, NULL, 0, figures->counts.handled);
-}
-
-static void read_saved_ranks(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    for (size_t i = 0; i < figures->job_count; i++) {
-        const struct mst_label labels[] = {job_label(&figures->jobs[i])};
-
-        mst_exposition_number(out, labels, 1, figures->jobs[i].saved_ranks);
-    }
-}
-
-static void read_heartbeat_failures(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    for (size_t i = 0; i < figures->job_count; i++) {
-        const struct mst_label labels[] = {job_label(&figures->jobs[i])};
-
-        mst_exposition_number(out, labels, 1, figures->jobs[i].counts.heartbeat_failures);
-    }
-}
-
 /* ---- clusters ---- */
 
-/* One sample of each cluster: `fn` tells it. The first two labels are set; a third is its own. */
-typedef void cluster_fn(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                        const struct mst_cluster_status *status);
+/* A number of a cluster's status, as the value of a third label. */
+struct part {
+    const char *value;
+    size_t at;
+};
 
-static void each_cluster(struct mst_exposition *out, const struct mst_figures *figures,
-                         cluster_fn *fn)
+#define PART(word, field)                                                                          \
+    {                                                                                              \
+        word, offsetof(struct mst_cluster_status, field)                                           \
+    }
+
+static void put_parts(struct mst_exposition *out, const struct mst_figures *figures,
+                      const char *name, const struct part *parts, size_t count)
 {
     for (size_t i = 0; i < figures->cluster_count; i++) {
-        const struct mst_cluster_figures *cluster = &figures->clusters[i];
-        struct mst_label labels[MST_LABELS_MAX] = {
-            job_label(&figures->jobs[cluster->job]),
-            {.name = "cluster", .value = mst_slice_of(cluster->name, cluster->name_size)}};
+        struct mst_label labels[MST_LABELS_MAX];
+        const struct mst_cluster_status *status = cluster_of(figures, i, labels);
 
-        fn(out, labels, &cluster->status);
+        for (size_t j = 0; j < count; j++) {
+            labels[2] = label(name, parts[j].value);
+            mst_exposition_number(out, labels, 3, number_in(status, parts[j].at));
+        }
     }
 }
 
-static void tell_third(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                       const char *name, const char *value, uint64_t number)
+static void read_outcomes(struct mst_exposition *out, const struct mst_figures *figures)
 {
-    labels[2] = label(name, value);
-    mst_exposition_number(out, labels, 3, number);
+    static const struct part parts[] = {PART("value", values), PART("failure", failures),
+                                        PART("cancelled", cancelled)};
+
+    put_parts(out, figures, "outcome", parts, sizeof parts / sizeof parts[0]);
 }
 
-static void tell_queued(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                        const struct mst_cluster_status *status)
+static void read_classes(struct mst_exposition *out, const struct mst_figures *figures)
 {
-    mst_exposition_number(out, labels, 2, status->queued);
+    static const struct part parts[] = {
+        PART("function", failed_function),   PART("crash", failed_crash),
+        PART("lost", failed_lost),           PART("state", failed_state),
+        PART("input", failed_input),         PART("deadline", failed_deadline),
+        PART("exhausted", failed_exhausted), PART("poison", failed_poison),
+        PART("unknown", failed_unknown),     PART("argument", failed_argument),
+        PART("internal", failed_internal),   PART("retryable", failed_retryable)};
+
+    put_parts(out, figures, "class", parts, sizeof parts / sizeof parts[0]);
 }
 
-static void read_closures_queued(struct mst_exposition *out, const struct mst_figures *figures)
+static void read_repeats(struct mst_exposition *out, const struct mst_figures *figures)
 {
-    each_cluster(out, figures, tell_queued);
+    static const struct part parts[] = {PART("failure", retried), PART("loss", put_back)};
+
+    put_parts(out, figures, "reason", parts, sizeof parts / sizeof parts[0]);
 }
 
-static void tell_in_flight(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                           const struct mst_cluster_status *status)
+static void read_slots(struct mst_exposition *out, const struct mst_figures *figures)
 {
-    mst_exposition_number(out, labels, 2, status->in_flight);
-}
+    for (size_t i = 0; i < figures->cluster_count; i++) {
+        struct mst_label labels[MST_LABELS_MAX];
+        const struct mst_cluster_status *status = cluster_of(figures, i, labels);
+        uint64_t busy = status->slots > status->slots_free ? status->slots - status->slots_free : 0;
 
-static void read_closures_in_flight(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    each_cluster(out, figures, tell_in_flight);
-}
-
-static void tell_workers(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                         const struct mst_cluster_status *status)
-{
-    mst_exposition_number(out, labels, 2, status->present);
-}
-
-static void read_cluster_workers(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    each_cluster(out, figures, tell_workers);
-}
-
-static void tell_slots(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                       const struct mst_cluster_status *status)
-{
-    uint64_t busy = status->slots > status->slots_free ? status->slots - status->slots_free : 0;
-
-    tell_third(out, labels, "state", "busy", busy);
-    tell_third(out, labels, "state", "free", status->slots_free);
-}
-
-static void read_cluster_slots(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    each_cluster(out, figures, tell_slots);
-}
-
-static void tell_outcomes(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                          const struct mst_cluster_status *status)
-{
-    tell_third(out, labels, "outcome", "value", status->values);
-    tell_third(out, labels, "outcome", "failure", status->failures);
-    tell_third(out, labels, "outcome", "cancelled", status->cancelled);
-}
-
-static void read_closures(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    each_cluster(out, figures, tell_outcomes);
-}
-
-static void tell_classes(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                         const struct mst_cluster_status *status)
-{
-    tell_third(out, labels, "class", "function", status->failed_function);
-    tell_third(out, labels, "class", "crash", status->failed_crash);
-    tell_third(out, labels, "class", "lost", status->failed_lost);
-    tell_third(out, labels, "class", "state", status->failed_state);
-    tell_third(out, labels, "class", "input", status->failed_input);
-    tell_third(out, labels, "class", "deadline", status->failed_deadline);
-    tell_third(out, labels, "class", "exhausted", status->failed_exhausted);
-    tell_third(out, labels, "class", "poison", status->failed_poison);
-    tell_third(out, labels, "class", "unknown", status->failed_unknown);
-    tell_third(out, labels, "class", "argument", status->failed_argument);
-    tell_third(out, labels, "class", "internal", status->failed_internal);
-    tell_third(out, labels, "class", "retryable", status->failed_retryable);
-}
-
-static void read_closure_failures(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    each_cluster(out, figures, tell_classes);
-}
-
-static void tell_repeats(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                         const struct mst_cluster_status *status)
-{
-    tell_third(out, labels, "reason", "failure", status->retried);
-    tell_third(out, labels, "reason", "loss", status->put_back);
-}
-
-static void read_closure_repeats(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    each_cluster(out, figures, tell_repeats);
-}
-
-static void tell_resolve(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                         const struct mst_cluster_status *status)
-{
-    mst_exposition_histogram(out, labels, 2, &status->times[MST_TIMER_RESOLVE]);
-}
-
-static void read_resolve_times(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    each_cluster(out, figures, tell_resolve);
-}
-
-static void tell_run(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                     const struct mst_cluster_status *status)
-{
-    labels[2] = label("outcome", "value");
-    mst_exposition_histogram(out, labels, 3, &status->times[MST_TIMER_RUN]);
-    labels[2] = label("outcome", "failure");
-    mst_exposition_histogram(out, labels, 3, &status->times[MST_TIMER_FAILED]);
+        labels[2] = label("state", "busy");
+        mst_exposition_number(out, labels, 3, busy);
+        labels[2] = label("state", "free");
+        mst_exposition_number(out, labels, 3, status->slots_free);
+    }
 }
 
 static void read_run_times(struct mst_exposition *out, const struct mst_figures *figures)
 {
-    each_cluster(out, figures, tell_run);
+    for (size_t i = 0; i < figures->cluster_count; i++) {
+        struct mst_label labels[MST_LABELS_MAX];
+        const struct mst_cluster_status *status = cluster_of(figures, i, labels);
+
+        labels[2] = label("outcome", "value");
+        mst_exposition_histogram(out, labels, 3, &status->times[MST_TIMER_RUN]);
+        labels[2] = label("outcome", "failure");
+        mst_exposition_histogram(out, labels, 3, &status->times[MST_TIMER_FAILED]);
+    }
 }
 
-static void tell_fetch(struct mst_exposition *out, struct mst_label labels[MST_LABELS_MAX],
-                       const struct mst_cluster_status *status)
-{
-    mst_exposition_histogram(out, labels, 2, &status->times[MST_TIMER_FETCH]);
-}
-
-static void read_fetch_times(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    each_cluster(out, figures, tell_fetch);
-}
-
-/* ---- traffic ---- */
-
-static void read_renewals(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    mst_exposition_histogram(out, NULL, 0, &figures->counts.renewals);
-}
-
-static void read_rounds(struct mst_exposition *out, const struct mst_figures *figures)
-{
-    read_results(out, figures->counts.rounds);
-}
+/* ---- keys ---- */
 
 static void read_key_results(struct mst_exposition *out, const struct mst_figures *figures)
 {
@@ -421,61 +351,29 @@ static void read_cpu(struct mst_exposition *out, const struct mst_figures *figur
     }
 }
 
-/* A small file of /proc as text. */
-static bool read_proc(const char *path, char *text, size_t room)
-{
-    FILE *file = fopen(path, "re");
-    size_t size = file ? fread(text, 1, room - 1, file) : 0;
-
-    text[size] = '\0';
-    if (file) {
-        (void)fclose(file);
-    }
-    return size > 0;
-}
-
-/* The number after `skip` words. */
-static bool number_at(const char *text, unsigned skip, uint64_t *out)
-{
-    char *end;
-
-    for (; skip > 0; skip--) {
-        text = strchr(text, ' ');
-        if (!text) {
-            return false;
-        }
-        text++;
-    }
-    *out = strtoull(text, &end, 10);
-    return end != text;
-}
-
 static void read_memory(struct mst_exposition *out, const struct mst_figures *figures)
 {
-    char text[256];
-    uint64_t pages;
+    size_t bytes;
 
     (void)figures;
-    if (read_proc("/proc/self/statm", text, sizeof text) && number_at(text, 1, &pages)) {
-        mst_exposition_number(out, NULL, 0, pages * (uint64_t)sysconf(_SC_PAGESIZE));
+    if (uv_resident_set_memory(&bytes) == 0) {
+        mst_exposition_number(out, NULL, 0, bytes);
     }
 }
 
 static void read_open_fds(struct mst_exposition *out, const struct mst_figures *figures)
 {
-    DIR *folder = opendir("/proc/self/fd");
-    const struct dirent *entry;
+    struct mst_folder folder;
     uint64_t count = 0;
 
     (void)figures;
-    if (!folder) {
-        return;
+    if (mst_folder_open(&folder, AT_FDCWD, "/proc/self/fd")) {
+        while (mst_folder_next(&folder)) {
+            count++;
+        }
+        mst_folder_close(&folder);
+        mst_exposition_number(out, NULL, 0, count - 1); /* without the folder itself */
     }
-    while ((entry = readdir(folder))) {
-        count += entry->d_name[0] != '.';
-    }
-    (void)closedir(folder);
-    mst_exposition_number(out, NULL, 0, count - 1); /* without the one that was read */
 }
 
 static void read_max_fds(struct mst_exposition *out, const struct mst_figures *figures)
@@ -488,24 +386,16 @@ static void read_max_fds(struct mst_exposition *out, const struct mst_figures *f
     }
 }
 
-/* The kernel knows it in ticks since the boot, whose moment is only known to the second: taken
- * once, or the same start would be told a little differently each time. */
+/* The kernel knows it in ticks since the boot, and the moment of the boot only to the second: taken
+ * once, or the same start would be a little different each time. */
 static void read_start_time(struct mst_exposition *out, const struct mst_figures *figures)
 {
     static uint64_t start_ms;
-    char text[1024];
-    const char *name_end = NULL;
-    struct timespec now, up;
-    uint64_t ticks;
+    uint64_t ticks = start_ms == 0 ? mst_proc_stat_start(0) : 0;
 
     (void)figures;
-    if (start_ms == 0 && read_proc("/proc/self/stat", text, sizeof text)) {
-        name_end = strrchr(text, ')'); /* the program's name may hold anything */
-    }
-    if (name_end && number_at(name_end, 20, &ticks) && clock_gettime(CLOCK_REALTIME, &now) == 0 &&
-        clock_gettime(CLOCK_BOOTTIME, &up) == 0) {
-        start_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 -
-                   (uint64_t)up.tv_sec * 1000 - (uint64_t)up.tv_nsec / 1000000 +
+    if (ticks != 0) {
+        start_ms = (uint64_t)(mst_clock_ms(CLOCK_REALTIME) - mst_clock_ms(CLOCK_BOOTTIME)) +
                    ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
     }
     if (start_ms != 0) {
@@ -515,6 +405,15 @@ static void read_start_time(struct mst_exposition *out, const struct mst_figures
 
 /* ---- the table ---- */
 
+#define NUMBER(field) .read = read_number, .at = offsetof(struct mst_figures, field)
+#define TIMES(field) .read = read_times, .at = offsetof(struct mst_figures, field)
+#define RESULTS(field) .read = read_results, .at = offsetof(struct mst_figures, field)
+#define JOB(field) .read = read_job, .at = offsetof(struct mst_job_figures, field)
+#define CLUSTER(field) .read = read_cluster, .at = offsetof(struct mst_cluster_status, field)
+#define CLUSTER_TIMES(field)                                                                       \
+    .read = read_cluster_times, .at = offsetof(struct mst_cluster_status, field)
+#define OWN(reader) .read = read_##reader
+
 const struct mst_metric mst_metrics[] = {
 #define X(kind, metric, base_unit, names, reader, words)                                           \
     {.type = MST_##kind,                                                                           \
@@ -522,7 +421,7 @@ const struct mst_metric mst_metrics[] = {
      .unit = (base_unit),                                                                          \
      .labels = (names),                                                                            \
      .help = (words),                                                                              \
-     .read = read_##reader},
+     reader},
 #include "service/server/metrics.def"
 #undef X
 };
