@@ -41,13 +41,10 @@ static size_t begin_file(struct mst_journal *journal, uint64_t sequence, enum ms
                          unsigned char *at)
 {
     const struct mst_journal_record record = {.type = first, .now_ns = journal->now_ns};
-    struct mst_file_head head = {
-        .kind = MST_FILE_JOURNAL, .sequence = sequence, .rules = MST_CORE_RULES};
-    size_t size = strlen(journal->config.version);
+    const struct mst_file_head head =
+        mst_file_head_of(MST_FILE_JOURNAL, sequence, MST_CORE_RULES, journal->config.version);
     unsigned char *payload = at + MST_FILE_HEAD + MST_FRAME_HEAD;
 
-    memcpy(head.version, journal->config.version,
-           size < sizeof head.version ? size : sizeof head.version - 1);
     mst_file_head_write(at, &journal->crc, &head);
     mst_record_head_write(payload, &record, 8);
     mst_put_u64(payload + MST_RECORD_HEAD, journal->offset);
@@ -56,16 +53,24 @@ static size_t begin_file(struct mst_journal *journal, uint64_t sequence, enum ms
     return MST_FILE_HEAD + (size_t)mst_frame_bytes(MST_RECORD_HEAD + 8);
 }
 
+/* False: there was none. */
+static bool close_file(struct mst_journal *journal, char name[MST_FILE_NAME_ROOM])
+{
+    if (journal->file == MST_NO_FILE) {
+        return false;
+    }
+    journal->disk.close(journal->disk.ctx, journal->file);
+    journal->file = MST_NO_FILE;
+    mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
+    return true;
+}
+
 void mst_journal_leave_file(struct mst_journal *journal)
 {
     char name[MST_FILE_NAME_ROOM];
 
-    if (journal->file != MST_NO_FILE) {
-        journal->disk.close(journal->disk.ctx, journal->file);
-        mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
-        /* Gives back what was reserved; no harm if it cannot. */
+    if (close_file(journal, name)) { /* no harm if the reserved room cannot be given back */
         (void)journal->disk.cut(journal->disk.ctx, name, journal->offset, false);
-        journal->file = MST_NO_FILE;
     }
 }
 
@@ -73,11 +78,8 @@ void mst_journal_drop_file(struct mst_journal *journal)
 {
     char name[MST_FILE_NAME_ROOM];
 
-    if (journal->file != MST_NO_FILE) {
-        journal->disk.close(journal->disk.ctx, journal->file);
-        mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
+    if (close_file(journal, name)) {
         (void)journal->disk.remove(journal->disk.ctx, name);
-        journal->file = MST_NO_FILE;
         journal->sequence--;
     }
 }
@@ -100,21 +102,34 @@ bool mst_journal_sync(struct mst_journal *journal)
     return true;
 }
 
-static muster_status sync_new(struct mst_journal *journal, int file)
+/* A new file with these bytes, as durable as was promised. */
+static muster_status write_new(struct mst_journal *journal, const char *name,
+                               struct mst_slice bytes, int *file_out)
 {
     const struct mst_disk *disk = &journal->disk;
-    muster_status status = MUSTER_OK;
+    muster_status status = disk->create(disk->ctx, name, file_out);
 
-    if (journal->config.sync) {
-        status = disk->sync(disk->ctx, file);
+    if (status != MUSTER_OK) {
+        return status;
     }
-    return status == MUSTER_OK && journal->config.sync ? disk->sync_names(disk->ctx) : status;
+    status = disk->reserve(disk->ctx, *file_out, CHUNK(journal));
+    if (status == MUSTER_OK) {
+        status = disk->write(disk->ctx, *file_out, 0, bytes);
+    }
+    if (status == MUSTER_OK && journal->config.sync) {
+        status = disk->sync(disk->ctx, *file_out);
+        status = status == MUSTER_OK ? disk->sync_names(disk->ctx) : status;
+    }
+    if (status != MUSTER_OK) {
+        disk->close(disk->ctx, *file_out);
+        (void)disk->remove(disk->ctx, name);
+    }
+    return status;
 }
 
 muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequence,
                                     enum mst_record_type first)
 {
-    const struct mst_disk *disk = &journal->disk;
     unsigned char bytes[MST_FILE_HEAD + MST_FRAME_HEAD + MST_RECORD_HEAD + 16];
     char name[MST_FILE_NAME_ROOM];
     muster_status status;
@@ -127,26 +142,12 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
         return MUSTER_EFAILED;
     }
     mst_file_name(name, MST_FILE_JOURNAL, sequence);
-    status = disk->create(disk->ctx, name, &file);
-    if (status == MUSTER_OK) {
-        size = begin_file(journal, sequence, first, bytes);
-        status = disk->reserve(disk->ctx, file, CHUNK(journal));
-        if (status == MUSTER_OK) {
-            status = disk->write(disk->ctx, file, 0, mst_slice_of(bytes, size));
-        }
-        if (status == MUSTER_OK) {
-            status = sync_new(journal, file);
-        }
-        if (status != MUSTER_OK) {
-            disk->close(disk->ctx, file);
-            (void)disk->remove(disk->ctx, name);
-        }
-    }
-    if (status == MUSTER_ENOSPACE) {
-        return status;
+    size = begin_file(journal, sequence, first, bytes);
+    status = write_new(journal, name, mst_slice_of(bytes, size), &file);
+    if (status != MUSTER_OK && status != MUSTER_ENOSPACE) {
+        mst_journal_break(journal, journal->disk.reason(journal->disk.ctx));
     }
     if (status != MUSTER_OK) {
-        mst_journal_break(journal, disk->reason(disk->ctx));
         return status;
     }
     mst_journal_leave_file(journal);

@@ -80,18 +80,26 @@ bool mst_record_name_read(const char *name, uint64_t *sequence)
 
 /* ---- the head of a file ---- */
 
+struct mst_file_head mst_file_head_of(enum mst_file_kind kind, uint64_t sequence, uint32_t rules,
+                                      const char *version)
+{
+    struct mst_file_head head = {.kind = kind, .sequence = sequence, .rules = rules};
+    size_t size = strlen(version);
+
+    memcpy(head.version, version, size < sizeof head.version ? size : sizeof head.version - 1);
+    return head;
+}
+
 void mst_file_head_write(unsigned char at[MST_FILE_HEAD], const struct mst_crc *crc,
                          const struct mst_file_head *head)
 {
-    size_t size = strlen(head->version);
-
     memset(at, 0, MST_FILE_HEAD);
     memcpy(at, magic, sizeof magic);
     put_u32(at + 8, MST_JOURNAL_FORMAT);
     put_u32(at + 12, (uint32_t)head->kind);
     mst_put_u64(at + 16, head->sequence);
     put_u32(at + 24, head->rules);
-    memcpy(at + 28, head->version, size < MST_FILE_VERSION_ROOM ? size : MST_FILE_VERSION_ROOM - 1);
+    memcpy(at + 28, head->version, MST_FILE_VERSION_ROOM);
     put_u32(at + HEAD_CRC, mst_crc_of(crc, 0, mst_slice_of(at, HEAD_CRC)));
 }
 

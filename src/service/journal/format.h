@@ -93,6 +93,9 @@ void mst_file_name(char name[MST_FILE_NAME_ROOM], enum mst_file_kind kind, uint6
 bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence);
 bool mst_record_name_read(const char *name, uint64_t *sequence);
 
+/* Of a file that is begun now. A longer version is cut. */
+struct mst_file_head mst_file_head_of(enum mst_file_kind kind, uint64_t sequence, uint32_t rules,
+                                      const char *version);
 void mst_file_head_write(unsigned char at[MST_FILE_HEAD], const struct mst_crc *crc,
                          const struct mst_file_head *head);
 /* False: damaged, too short, or of another format. */

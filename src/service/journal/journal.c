@@ -11,17 +11,6 @@ enum { CHUNK_BYTES = 4 << 20, RECORDS_MAX = 200000, BYTES_MAX = 64 << 20 };
 
 /* ---- life ---- */
 
-static muster_status no_memory(struct muster_error *err)
-{
-    return mst_fail(err, MUSTER_ENOMEM, 0, "no memory to recover the state from the journal");
-}
-
-static void heard_by_nobody(void *ctx, const struct mst_input *input)
-{
-    (void)ctx;
-    (void)input;
-}
-
 static struct mst_journal *new_journal(const struct mst_disk *disk,
                                        const struct mst_journal_config *config,
                                        const struct mst_mem *mem)
@@ -35,7 +24,6 @@ static struct mst_journal *new_journal(const struct mst_disk *disk,
     if (disk) {
         journal->disk = *disk;
     }
-    journal->listener.heard = heard_by_nobody;
     journal->config = *config;
     if (config->chunk_bytes == 0) {
         journal->config.chunk_bytes = CHUNK_BYTES;
@@ -79,7 +67,7 @@ muster_status mst_journal_open(struct mst_journal **out, struct mst_core **core,
     if (journal && journal->frame.bytes && journal->part) {
         status = disk ? mst_journal_recover(journal, err) : begin_unkept(journal, err);
     } else {
-        (void)no_memory(err);
+        (void)mst_fail(err, status, 0, "no memory to recover the state from the journal");
     }
     if (status != MUSTER_OK) {
         if (journal) {
@@ -149,7 +137,9 @@ void mst_journal_listen(struct mst_journal *journal, const struct mst_input_list
 
 static void tell(const struct mst_journal *journal, const struct mst_input *input)
 {
-    journal->listener.heard(journal->listener.ctx, input);
+    if (journal->listener.heard) {
+        journal->listener.heard(journal->listener.ctx, input);
+    }
 }
 
 void mst_journal_hold_core(struct mst_journal *journal, const char *why)
@@ -191,50 +181,46 @@ static bool room_for_plain(struct mst_journal *journal, uint64_t now_ns)
            journal->state != MST_JOURNAL_BROKEN;
 }
 
-muster_status mst_journal_conn_open(struct mst_journal *journal, uint64_t now_ns,
-                                    struct mst_conn conn)
+/* An input that has no body. Only an open can fail. */
+static muster_status feed_plain(struct mst_journal *journal, enum mst_record_type type,
+                                uint64_t now_ns, struct mst_conn conn)
 {
-    const struct mst_journal_record record = {
-        .type = MST_RECORD_OPEN, .now_ns = now_ns, .conn = conn.id};
+    const struct mst_journal_record record = {.type = type, .now_ns = now_ns, .conn = conn.id};
     bool recorded = room_for_plain(journal, now_ns);
-    muster_status status = mst_core_open(journal->core, now_ns, conn);
+    muster_status status = MUSTER_OK;
 
-    if (conn.id > journal->last_conn) {
-        journal->last_conn = conn.id;
+    if (type == MST_RECORD_OPEN) {
+        status = mst_core_open(journal->core, now_ns, conn);
+    } else if (type == MST_RECORD_CLOSE) {
+        mst_core_close(journal->core, now_ns, conn);
+    } else {
+        mst_core_tick(journal->core, now_ns);
     }
     if (lasts(journal) && recorded && status == MUSTER_OK) {
         keep(journal, &record, 0);
     }
-    tell(journal, &(struct mst_input){.type = MST_RECORD_OPEN,
+    tell(journal, &(struct mst_input){.type = type,
                                       .flags = status != MUSTER_OK ? MST_RECORD_REFUSED : 0,
                                       .now_ns = now_ns,
                                       .conn = conn});
     return status;
 }
 
+muster_status mst_journal_conn_open(struct mst_journal *journal, uint64_t now_ns,
+                                    struct mst_conn conn)
+{
+    journal->last_conn = mst_later(journal->last_conn, conn.id);
+    return feed_plain(journal, MST_RECORD_OPEN, now_ns, conn);
+}
+
 void mst_journal_conn_close(struct mst_journal *journal, uint64_t now_ns, struct mst_conn conn)
 {
-    const struct mst_journal_record record = {
-        .type = MST_RECORD_CLOSE, .now_ns = now_ns, .conn = conn.id};
-    bool recorded = room_for_plain(journal, now_ns);
-
-    mst_core_close(journal->core, now_ns, conn);
-    if (lasts(journal) && recorded) {
-        keep(journal, &record, 0);
-    }
-    tell(journal, &(struct mst_input){.type = MST_RECORD_CLOSE, .now_ns = now_ns, .conn = conn});
+    (void)feed_plain(journal, MST_RECORD_CLOSE, now_ns, conn);
 }
 
 void mst_journal_tick(struct mst_journal *journal, uint64_t now_ns)
 {
-    const struct mst_journal_record record = {.type = MST_RECORD_TICK, .now_ns = now_ns};
-    bool recorded = room_for_plain(journal, now_ns);
-
-    mst_core_tick(journal->core, now_ns);
-    if (lasts(journal) && recorded) {
-        keep(journal, &record, 0);
-    }
-    tell(journal, &(struct mst_input){.type = MST_RECORD_TICK, .now_ns = now_ns});
+    (void)feed_plain(journal, MST_RECORD_TICK, now_ns, (struct mst_conn){.id = 0});
     mst_journal_retry(journal, now_ns);
 }
 
@@ -256,15 +242,12 @@ static muster_status prepare(struct mst_journal *journal, const struct mst_reque
     if (*size == 0 || *size > UINT32_MAX / 2) {
         return MUSTER_OK; /* no command: the core refuses it without a trace */
     }
-    if (!mst_journal_has_room(journal, MST_RECORD_HEAD + *size)) {
-        return MUSTER_OK;
-    }
-    *at = mst_journal_record_room(journal, MST_RECORD_HEAD + *size);
-    if (*at == NULL) {
-        return MUSTER_ENOMEM;
-    }
-    if (journal->state == MST_JOURNAL_BROKEN) {
-        *at = NULL;
+    if (mst_journal_has_room(journal, MST_RECORD_HEAD + *size)) {
+        *at = mst_journal_record_room(journal, MST_RECORD_HEAD + *size);
+        if (*at == NULL) {
+            return MUSTER_ENOMEM;
+        }
+        *at = journal->state == MST_JOURNAL_BROKEN ? NULL : *at;
     }
     return MUSTER_OK;
 }

@@ -115,11 +115,9 @@ static void put_begun(struct mst_recorder *recorder)
 {
     const struct mst_journal_record record = {.type = MST_RECORD_BEGUN,
                                               .now_ns = recorder->config.now_ns};
-    size_t size = 8;
-    unsigned char *at;
+    size_t size = 8 + (recorder->config.fresh ? mst_input_config_bytes() : 0);
+    unsigned char *at = record_room(recorder, size);
 
-    size += recorder->config.fresh ? mst_input_config_bytes() : 0;
-    at = record_room(recorder, size);
     if (at) {
         mst_put_u64(at + MST_RECORD_HEAD, recorder->config.wall_ns);
         if (recorder->config.fresh) {
@@ -144,13 +142,10 @@ static void put_state(struct mst_recorder *recorder)
 
 static void begin(struct mst_recorder *recorder)
 {
-    struct mst_file_head head = {
-        .kind = MST_FILE_RECORD, .sequence = recorder->config.sequence, .rules = MST_CORE_RULES};
-    size_t size = strlen(recorder->config.version);
+    const struct mst_file_head head = mst_file_head_of(MST_FILE_RECORD, recorder->config.sequence,
+                                                       MST_CORE_RULES, recorder->config.version);
     unsigned char bytes[MST_FILE_HEAD];
 
-    memcpy(head.version, recorder->config.version,
-           size < sizeof head.version ? size : sizeof head.version - 1);
     mst_file_head_write(bytes, &recorder->crc, &head);
     put(recorder, mst_slice_of(bytes, sizeof bytes));
     put_begun(recorder);
@@ -233,11 +228,11 @@ static void on_heard(void *ctx, const struct mst_input *input)
     }
     if (input->request) {
         put_request(recorder, &record, input->request);
-        return;
+    } else {
+        record.body = input->why ? mst_slice_text(input->why) : record.body;
+        put_record(recorder, &record);
+        recorder->inputs += !recorder->over;
     }
-    record.body = input->why ? mst_slice_text(input->why) : mst_slice_of(NULL, 0);
-    put_record(recorder, &record);
-    recorder->inputs += !recorder->over;
 }
 
 struct mst_input_listener mst_recorder_listener(struct mst_recorder *recorder)

@@ -96,18 +96,32 @@ static muster_status load(struct recovery *recovery, struct content *content,
 
 /* ---- which files ---- */
 
-/* A pass over the names, until one of them makes it fail. */
+/* A pass over the files of a journal, until one of them makes it fail. */
 struct pass {
     struct recovery *recovery;
+    muster_status (*each)(struct pass *pass, enum mst_file_kind kind, uint64_t sequence);
     muster_status status;
+    const char *name;       /* of the file at hand */
     uint64_t below, newest; /* of the snapshots: the largest number below; 0: none */
 };
 
-static muster_status pass_over(struct pass *pass, void (*each)(void *ctx, const char *name))
+static void on_name(void *ctx, const char *name)
+{
+    struct pass *pass = ctx;
+    enum mst_file_kind kind;
+    uint64_t sequence;
+
+    if (pass->status == MUSTER_OK && mst_file_name_read(name, &kind, &sequence)) {
+        pass->name = name;
+        pass->status = pass->each(pass, kind, sequence);
+    }
+}
+
+static muster_status pass_over(struct pass *pass)
 {
     const struct mst_disk *disk = &pass->recovery->journal->disk;
 
-    if (disk->list(disk->ctx, each, pass) != MUSTER_OK) {
+    if (disk->list(disk->ctx, on_name, pass) != MUSTER_OK) {
         return disk_failed(pass->recovery);
     }
     return pass->status;
@@ -136,9 +150,9 @@ static muster_status misnamed(struct recovery *recovery, const char *name,
 /* Behind a wrong name a file would be missing without a trace, and its number be given again. An
  * unfinished snapshot is in nobody's way, also when it cannot be read, and is removed with its
  * neighbours; so another file may not have its name either. */
-static muster_status look_at_head(struct recovery *recovery, const char *name,
-                                  enum mst_file_kind kind, uint64_t sequence)
+static muster_status look_at_head(struct pass *pass, enum mst_file_kind kind, uint64_t sequence)
 {
+    struct recovery *recovery = pass->recovery;
     const struct mst_journal *journal = recovery->journal;
     const struct mst_disk *disk = &journal->disk;
     unsigned char bytes[MST_FILE_HEAD];
@@ -146,55 +160,37 @@ static muster_status look_at_head(struct recovery *recovery, const char *name,
     struct mst_file_head head;
     uint64_t size;
 
+    recovery->last = mst_later(recovery->last, sequence);
     kind = needed ? kind : MST_FILE_SNAPSHOT;
-    if (disk->size(disk->ctx, name, &size) != MUSTER_OK) {
+    if (disk->size(disk->ctx, pass->name, &size) != MUSTER_OK) {
         return needed ? disk_failed(recovery) : MUSTER_OK;
     }
     if (size < sizeof bytes) {
         return MUSTER_OK;
     }
-    if (disk->read(disk->ctx, name, bytes, sizeof bytes) != MUSTER_OK) {
+    if (disk->read(disk->ctx, pass->name, bytes, sizeof bytes) != MUSTER_OK) {
         return needed ? disk_failed(recovery) : MUSTER_OK;
     }
     if (!mst_file_head_read(&head, &journal->crc, mst_slice_of(bytes, sizeof bytes)) ||
         (head.kind == kind && head.sequence == sequence)) {
         return MUSTER_OK;
     }
-    return misnamed(recovery, name, &head);
+    return misnamed(recovery, pass->name, &head);
 }
 
-static void on_any(void *ctx, const char *name)
+static muster_status on_snapshot(struct pass *pass, enum mst_file_kind kind, uint64_t sequence)
 {
-    struct pass *pass = ctx;
-    enum mst_file_kind kind;
-    uint64_t sequence;
-
-    if (pass->status != MUSTER_OK || !mst_file_name_read(name, &kind, &sequence)) {
-        return;
+    if (kind == MST_FILE_SNAPSHOT && sequence < pass->below) {
+        pass->newest = mst_later(pass->newest, sequence);
     }
-    if (sequence > pass->recovery->last) {
-        pass->recovery->last = sequence;
-    }
-    pass->status = look_at_head(pass->recovery, name, kind, sequence);
-}
-
-static void on_snapshot(void *ctx, const char *name)
-{
-    struct pass *pass = ctx;
-    enum mst_file_kind kind;
-    uint64_t sequence;
-
-    if (mst_file_name_read(name, &kind, &sequence) && kind == MST_FILE_SNAPSHOT &&
-        sequence < pass->below && sequence > pass->newest) {
-        pass->newest = sequence;
-    }
+    return MUSTER_OK;
 }
 
 /* `*out` is the number of the newest one below; 0: there is none. */
 static muster_status snapshot_below(struct recovery *recovery, uint64_t below, uint64_t *out)
 {
-    struct pass pass = {.recovery = recovery, .below = below};
-    muster_status status = pass_over(&pass, on_snapshot);
+    struct pass pass = {.recovery = recovery, .each = on_snapshot, .below = below};
+    muster_status status = pass_over(&pass);
 
     *out = pass.newest;
     return status;
@@ -260,11 +256,6 @@ static muster_status build(struct recovery *recovery, uint64_t sequence)
     return MUSTER_EPROTO;
 }
 
-static void tell_not_whole(struct mst_journal *journal, const char *name)
-{
-    mst_journal_tell(journal, MST_WARN, "snapshot-not-whole", name);
-}
-
 /* The newest whole one, or none; and then there may be nothing that would need one. */
 static muster_status begin_with_snapshot(struct recovery *recovery)
 {
@@ -285,7 +276,7 @@ static muster_status begin_with_snapshot(struct recovery *recovery)
         if (status == MUSTER_ENOMEM) {
             return no_memory(recovery);
         }
-        tell_not_whole(journal, recovery->now.name);
+        mst_journal_tell(journal, MST_WARN, "snapshot-not-whole", recovery->now.name);
         status = snapshot_below(recovery, sequence, &sequence);
     }
     return status;
@@ -323,8 +314,8 @@ static muster_status replay_record(struct recovery *recovery,
         return damaged(recovery, &recovery->now, offset, ": its time goes backwards");
     }
     status = mst_input_again(journal->core, &journal->arena, record, &journal->config.core);
-    if (record->type == MST_RECORD_OPEN && record->conn > journal->last_conn) {
-        journal->last_conn = record->conn;
+    if (record->type == MST_RECORD_OPEN) {
+        journal->last_conn = mst_later(journal->last_conn, record->conn);
     }
     if (status == MUSTER_ENOMEM || status == MUSTER_ELIMIT) {
         return fail(recovery, "out of memory while its requests were done again; more memory is "
@@ -356,7 +347,7 @@ static muster_status replay_frame(struct recovery *recovery, struct mst_slice pa
     return MUSTER_OK;
 }
 
-static muster_status cut_tail(struct recovery *recovery, uint64_t offset)
+static void cut_tail(struct recovery *recovery, uint64_t offset)
 {
     struct mst_journal *journal = recovery->journal;
     char line[128];
@@ -372,7 +363,6 @@ static muster_status cut_tail(struct recovery *recovery, uint64_t offset)
                    " on",
                    recovery->now.name, end - offset, offset);
     mst_journal_tell(journal, MST_WARN, "journal-tail-cut", line);
-    return MUSTER_OK;
 }
 
 /* `end`: how much of the file counts, as the next one says; 0: nothing says so. */
@@ -391,16 +381,10 @@ static muster_status replay_file(struct recovery *recovery, uint64_t sequence, u
             return damaged(recovery, &recovery->now, offset,
                            ", and what follows it was already promised");
         }
-        switch (found) {
-        case MST_FRAME_WHOLE:
+        if (found == MST_FRAME_WHOLE) {
             status = replay_frame(recovery, payload, offset);
-            break;
-        case MST_FRAME_TORN:
-            status = cut_tail(recovery, offset);
-            break;
-        case MST_FRAME_END:
-        case MST_FRAME_CORRUPT:
-            break;
+        } else if (found == MST_FRAME_TORN) {
+            cut_tail(recovery, offset);
         }
         if (status != MUSTER_OK || found != MST_FRAME_WHOLE) {
             recovery->journal->offset = offset;
@@ -518,31 +502,30 @@ static muster_status other_form(struct recovery *recovery)
 
 /* What lies behind the files that were used means nothing: files that never got their snapshot. Or
  * else something between is missing. */
-static void on_left(void *ctx, const char *name)
+static muster_status on_left(struct pass *pass, enum mst_file_kind kind, uint64_t sequence)
 {
-    struct pass *pass = ctx;
     struct recovery *recovery = pass->recovery;
     enum beginning beginning = BEGINS_NOT;
-    enum mst_file_kind kind;
-    uint64_t sequence, end;
+    muster_status status;
+    uint64_t end;
 
-    if (pass->status != MUSTER_OK || !mst_file_name_read(name, &kind, &sequence) ||
-        kind != MST_FILE_JOURNAL || sequence <= recovery->journal->sequence) {
-        return;
+    if (kind != MST_FILE_JOURNAL || sequence <= recovery->journal->sequence) {
+        return MUSTER_OK;
     }
-    pass->status = load(recovery, &recovery->now, MST_FILE_JOURNAL, sequence);
-    if (pass->status == MUSTER_OK) {
-        pass->status = look_at(recovery, &recovery->now, sequence, &beginning, &end);
+    status = load(recovery, &recovery->now, MST_FILE_JOURNAL, sequence);
+    if (status == MUSTER_OK) {
+        status = look_at(recovery, &recovery->now, sequence, &beginning, &end);
     }
-    if (pass->status == MUSTER_OK && (beginning == BEGINS_ON || beginning == CONTINUES)) {
-        pass->status = damaged(recovery, &recovery->now, 0,
-                               ": what should come before it, a snapshot or a file, is missing");
+    if (status == MUSTER_OK && (beginning == BEGINS_ON || beginning == CONTINUES)) {
+        status = damaged(recovery, &recovery->now, 0,
+                         ": what should come before it, a snapshot or a file, is missing");
     }
+    return status;
 }
 
 static muster_status nothing_is_left(struct recovery *recovery)
 {
-    struct pass pass = {.recovery = recovery};
+    struct pass pass = {.recovery = recovery, .each = on_left};
     uint64_t newest;
     muster_status status = snapshot_below(recovery, UINT64_MAX, &newest);
 
@@ -557,7 +540,7 @@ static muster_status nothing_is_left(struct recovery *recovery)
                               "place; put back a whole copy, or move the folder away to begin "
                               "without it");
     }
-    return pass_over(&pass, on_left);
+    return pass_over(&pass);
 }
 
 /* ---- from here on ---- */
@@ -644,8 +627,8 @@ static muster_status resume(struct recovery *recovery)
 static muster_status recover_with(struct recovery *recovery)
 {
     struct mst_journal *journal = recovery->journal;
-    struct pass names = {.recovery = recovery};
-    muster_status status = pass_over(&names, on_any);
+    struct pass heads = {.recovery = recovery, .each = look_at_head};
+    muster_status status = pass_over(&heads);
 
     if (status == MUSTER_OK) {
         status = begin_with_snapshot(recovery);

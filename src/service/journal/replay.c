@@ -10,7 +10,7 @@
 #include "service/core/snapshot.h"
 #include "service/journal/input.h"
 
-/* What may come next; each only once, but for inputs. */
+/* What may come next; each only once, but for parts of the state and inputs. */
 enum stage { WANTS_BEGUN, WANTS_STATE, WANTS_INPUTS, WANTS_NOTHING };
 
 struct replay {
@@ -33,6 +33,11 @@ static muster_status damaged(struct replay *replay, const char *what)
 {
     return mst_fail(replay->err, MUSTER_EFAILED, 0, "%s is damaged at offset %" PRIu64 ": %s",
                     replay->name, replay->offset, what);
+}
+
+static muster_status nonsense(struct replay *replay)
+{
+    return damaged(replay, "it makes no sense");
 }
 
 static muster_status no_memory(struct replay *replay)
@@ -103,8 +108,8 @@ static muster_status begun(struct replay *replay, const struct mst_journal_recor
 {
     const unsigned char *body = record->body.data;
 
-    if (replay->stage != WANTS_BEGUN || record->body.size < 8) {
-        return damaged(replay, "it makes no sense");
+    if (record->body.size < 8) {
+        return nonsense(replay);
     }
     replay->about->wall_ns = mst_get_u64(body);
     replay->about->begin_ns = replay->about->now_ns = record->now_ns;
@@ -117,9 +122,6 @@ static muster_status begun(struct replay *replay, const struct mst_journal_recor
 
 static muster_status part(struct replay *replay, const struct mst_journal_record *record)
 {
-    if (replay->stage != WANTS_STATE) {
-        return damaged(replay, "it makes no sense");
-    }
     return mst_buffer_append(&replay->state, record->body) ? MUSTER_OK : no_memory(replay);
 }
 
@@ -130,9 +132,8 @@ static muster_status whole(struct replay *replay, const struct mst_journal_recor
     struct mst_slice state = mst_buffer_content(&replay->state);
     muster_status status;
 
-    if (replay->stage != WANTS_STATE || record->body.size != 8 ||
-        mst_get_u64(record->body.data) != state.size) {
-        return damaged(replay, "it makes no sense");
+    if (record->body.size != 8 || mst_get_u64(record->body.data) != state.size) {
+        return nonsense(replay);
     }
     status = mst_core_load(&replay->core, replay->about->now_ns, state, &config, &replay->mem);
     if (status == MUSTER_EINVAL) {
@@ -151,9 +152,6 @@ static muster_status input(struct replay *replay, const struct mst_journal_recor
     static const struct mst_core_config none; /* no RESUME is recorded */
     muster_status status;
 
-    if (replay->stage != WANTS_INPUTS) {
-        return damaged(replay, "it makes no sense");
-    }
     if (record->now_ns < replay->about->now_ns) {
         return damaged(replay, "its time goes backwards");
     }
@@ -163,7 +161,7 @@ static muster_status input(struct replay *replay, const struct mst_journal_recor
         return no_memory(replay);
     }
     if (status != MUSTER_OK) {
-        return damaged(replay, "it makes no sense");
+        return nonsense(replay);
     }
     replay->about->inputs++;
     return MUSTER_OK;
@@ -171,8 +169,8 @@ static muster_status input(struct replay *replay, const struct mst_journal_recor
 
 static muster_status stopped(struct replay *replay, const struct mst_journal_record *record)
 {
-    if (replay->stage != WANTS_INPUTS || record->body.size != 16) {
-        return damaged(replay, "it makes no sense");
+    if (record->body.size != 16) {
+        return nonsense(replay);
     }
     if (mst_get_u64((const unsigned char *)record->body.data + 8) != replay->about->inputs) {
         return damaged(replay, "inputs before it are missing");
@@ -183,31 +181,25 @@ static muster_status stopped(struct replay *replay, const struct mst_journal_rec
     return MUSTER_OK;
 }
 
+/* When a record may come, and what takes it; a type without a row may not come. */
+static const struct {
+    enum stage stage;
+    muster_status (*take)(struct replay *replay, const struct mst_journal_record *record);
+} types[] = {
+    [MST_RECORD_BEGUN] = {WANTS_BEGUN, begun},     [MST_RECORD_PART] = {WANTS_STATE, part},
+    [MST_RECORD_WHOLE] = {WANTS_STATE, whole},     [MST_RECORD_OPEN] = {WANTS_INPUTS, input},
+    [MST_RECORD_REQUEST] = {WANTS_INPUTS, input},  [MST_RECORD_CLOSE] = {WANTS_INPUTS, input},
+    [MST_RECORD_TICK] = {WANTS_INPUTS, input},     [MST_RECORD_HOLD] = {WANTS_INPUTS, input},
+    [MST_RECORD_STOPPED] = {WANTS_INPUTS, stopped}};
+
 static muster_status take(struct replay *replay, const struct mst_journal_record *record)
 {
-    switch (record->type) {
-    case MST_RECORD_BEGUN:
-        return begun(replay, record);
-    case MST_RECORD_PART:
-        return part(replay, record);
-    case MST_RECORD_WHOLE:
-        return whole(replay, record);
-    case MST_RECORD_OPEN:
-    case MST_RECORD_REQUEST:
-    case MST_RECORD_CLOSE:
-    case MST_RECORD_TICK:
-    case MST_RECORD_HOLD:
-        return input(replay, record);
-    case MST_RECORD_STOPPED:
-        return stopped(replay, record);
-    case MST_RECORD_NONE:
-    case MST_RECORD_RESUME:
-    case MST_RECORD_CONTINUE:
-    case MST_RECORD_BASE:
-    case MST_RECORD_ENDED:
-        break;
-    }
-    return damaged(replay, "it makes no sense");
+    size_t type = (size_t)record->type;
+
+    return type < sizeof types / sizeof types[0] && types[type].take &&
+                   types[type].stage == replay->stage
+               ? types[type].take(replay, record)
+               : nonsense(replay);
 }
 
 static muster_status take_frame(struct replay *replay, struct mst_slice payload)
@@ -216,8 +208,7 @@ static muster_status take_frame(struct replay *replay, struct mst_slice payload)
     muster_status status = MUSTER_OK;
 
     while (status == MUSTER_OK && payload.size > 0) {
-        status = mst_record_read(&record, &payload) ? take(replay, &record)
-                                                    : damaged(replay, "it makes no sense");
+        status = mst_record_read(&record, &payload) ? take(replay, &record) : nonsense(replay);
     }
     return status;
 }

@@ -62,13 +62,10 @@ static bool put(void *ctx, struct mst_slice bytes)
 static bool put_head(struct saving *saving)
 {
     struct mst_journal *journal = saving->journal;
-    struct mst_file_head head = {
-        .kind = MST_FILE_SNAPSHOT, .sequence = saving->sequence, .rules = MST_CORE_RULES};
+    const struct mst_file_head head = mst_file_head_of(MST_FILE_SNAPSHOT, saving->sequence,
+                                                       MST_CORE_RULES, journal->config.version);
     unsigned char bytes[MST_FILE_HEAD];
-    size_t size = strlen(journal->config.version);
 
-    memcpy(head.version, journal->config.version,
-           size < sizeof head.version ? size : sizeof head.version - 1);
     mst_file_head_write(bytes, &journal->crc, &head);
     saving->status =
         journal->disk.write(journal->disk.ctx, saving->file, 0, mst_slice_of(bytes, sizeof bytes));
