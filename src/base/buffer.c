@@ -65,12 +65,6 @@ unsigned char *mst_buffer_reserve(struct mst_buffer *buffer, size_t size)
     return buffer->bytes + buffer->end;
 }
 
-void mst_buffer_commit(struct mst_buffer *buffer, size_t size)
-{
-    MST_ASSERT(size <= buffer->room - buffer->end);
-    buffer->end += size;
-}
-
 bool mst_buffer_append(struct mst_buffer *buffer, struct mst_slice bytes)
 {
     unsigned char *room;
@@ -85,14 +79,6 @@ bool mst_buffer_append(struct mst_buffer *buffer, struct mst_slice bytes)
     memcpy(room, bytes.data, bytes.size);
     mst_buffer_commit(buffer, bytes.size);
     return true;
-}
-
-struct mst_slice mst_buffer_content(const struct mst_buffer *buffer)
-{
-    if (buffer->end == buffer->start) {
-        return mst_slice_of(NULL, 0);
-    }
-    return mst_slice_of(buffer->bytes + buffer->start, buffer->end - buffer->start);
 }
 
 void mst_buffer_take(struct mst_buffer *buffer, size_t size)

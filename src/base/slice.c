@@ -4,22 +4,6 @@
 #include <stdint.h>
 #include <string.h>
 
-struct mst_slice mst_slice_text(const char *text)
-{
-    return mst_slice_of(text, text ? strlen(text) : 0);
-}
-
-bool mst_slice_equal(struct mst_slice a, struct mst_slice b)
-{
-    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
-}
-
-bool mst_slice_starts_with(struct mst_slice whole, struct mst_slice prefix)
-{
-    return whole.size >= prefix.size &&
-           (prefix.size == 0 || memcmp(whole.data, prefix.data, prefix.size) == 0);
-}
-
 struct mst_slice mst_slice_copy(char *array, size_t room, struct mst_slice words)
 {
     size_t size = words.size < room ? words.size : room - 1;

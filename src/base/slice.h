@@ -17,9 +17,23 @@ static inline struct mst_slice mst_slice_of(const void *data, size_t size)
     return (struct mst_slice){.data = data, .size = size};
 }
 
-struct mst_slice mst_slice_text(const char *text); /* without its NUL */
-bool mst_slice_equal(struct mst_slice a, struct mst_slice b);
-bool mst_slice_starts_with(struct mst_slice whole, struct mst_slice prefix);
+/* Without its NUL. */
+static inline struct mst_slice mst_slice_text(const char *text)
+{
+    return mst_slice_of(text, text ? strlen(text) : 0);
+}
+
+static inline bool mst_slice_starts_with(struct mst_slice whole, struct mst_slice prefix)
+{
+    return whole.size >= prefix.size &&
+           (prefix.size == 0 || memcmp(whole.data, prefix.data, prefix.size) == 0);
+}
+
+static inline bool mst_slice_equal(struct mst_slice a, struct mst_slice b)
+{
+    return a.size == b.size && mst_slice_starts_with(a, b);
+}
+
 bool mst_slice_has_nul(struct mst_slice slice);
 
 /* A copy in `array`, which has `room` for it and a NUL behind it; cut if too long. */

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proto/muster.proto. */
+#include "proto/command.h"
 #include "proto/field_rows.h"
 #include "proto/greeting.h"
 #include "proto/reply.h"
 
 enum { COMMAND_BASE = 16 };
-enum {
-#define X(NAME, name, number, flags, help) COUNT_##NAME,
-#include "proto/commands.def"
-#undef X
-    COMMANDS
-};
-
-_Static_assert((int)MST_CUT == COMMANDS, "the numbers of the commands have no gap");
-
 /* ---- the connection ---- */
 
 #define OF struct mst_hello
@@ -227,7 +219,7 @@ const struct mst_message mst_request_fields = {
 };
 #undef OF
 
-_Static_assert(sizeof request_rows / sizeof request_rows[0] == COMMAND_BASE + COMMANDS + 1,
+_Static_assert(sizeof request_rows / sizeof request_rows[0] == COMMAND_BASE + MST_COMMANDS,
                "every command has its row");
 
 /* ---- replies ---- */
@@ -304,7 +296,7 @@ static const struct mst_message item_message = {
 #define OF struct mst_reply
 static const struct mst_field reply_rows[] = {
     ROW(1, UINT64, id, id),
-    BOUNDED(2, UINT32, command, command, 1, COMMANDS, NULL),
+    BOUNDED(2, UINT32, command, command, 1, MST_CUT, NULL),
     BOUNDED(3, SINT32, status, status, INT32_MIN, 0, NULL),
     ROW(4, SINT64, number, number),
     ROW(5, UINT64, revision, revision),
