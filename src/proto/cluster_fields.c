@@ -27,7 +27,8 @@ static const struct mst_field failure_rows[] = {
 static const struct mst_message failure_message = {.name = "Failure",
                                                    ROWS(failure_rows),
                                                    .size = sizeof(struct mst_failure),
-                                                   .after = BIT(1) | BIT(3) | BIT(6) | BIT(7)};
+                                                   .bounded = BIT(1) | BIT(6) | BIT(7),
+                                                   .plus_one = BIT(3)};
 
 #define OF struct mst_function
 static const struct mst_field function_rows[] = {
@@ -127,7 +128,7 @@ static const struct mst_field refused_rows[] = {
     ROW(3, BYTES, text, text),
 };
 static const struct mst_message refused_message = {
-    .name = "Refused", ROWS(refused_rows), .after = BIT(2)};
+    .name = "Refused", ROWS(refused_rows), .bounded = BIT(2)};
 
 static const struct mst_field run_rows[] = {
     ATTEMPT,

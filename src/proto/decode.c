@@ -10,7 +10,8 @@ enum {
     BITS = 7,
     MORE = 0x80,
     VARINT_MAX = 10, /* bytes */
-    SHORT_MAX = 5    /* of a tag, and of a length */
+    SHORT_MAX = 5,   /* of a tag, and of a length */
+    FIXED64_SIZE = 8
 };
 
 static const char ends_early[] = "ends in the middle of a number";
@@ -21,14 +22,18 @@ static const char wrong_type[] = "its wire type does not fit its field: ";
 static const char no_type[] = "a wire type that does not exist: ";
 static const char beyond[] = "goes beyond the end with a length of ";
 
+/* A function that takes bytes returns the place behind them; NULL: the message is broken, or there
+ * is no memory. */
+typedef const unsigned char *bytes;
+
 struct level {
     const struct mst_message *type;
     unsigned char *base; /* of the struct that is filled */
-    const unsigned char *end;
+    bytes end;
     const struct mst_field *field; /* that is read; NULL: the table does not know it */
-    const unsigned char *field_at;
-    uint64_t begun, skipped; /* repeated fields, by number */
-    bool sane;               /* nothing was wrong when it began */
+    bytes field_at;
+    uint64_t begun;       /* messages and repeated fields that were there, by number */
+    unsigned wrong_depth; /* 0: nothing was wrong when it began */
 };
 
 struct reader {
@@ -39,9 +44,6 @@ struct reader {
     bool starved;
     struct level levels[MST_MESSAGE_DEPTH_MAX];
 };
-
-/* What takes bytes returns the place behind them; NULL: it is broken, or there is no memory. */
-typedef const unsigned char *bytes;
 
 /* ---- what is wrong ---- */
 
@@ -68,7 +70,7 @@ static void note_path(struct reader *in)
     }
 }
 
-/* It goes on: what makes no sense is said only of a message that is one. */
+/* Reading goes on: a message is first checked for being one at all. */
 static void senseless(struct reader *in, const struct mst_field *field, int64_t number)
 {
     in->top->field = field;
@@ -90,6 +92,10 @@ static struct varint long_varint(bytes at, bytes end, unsigned most)
 {
     uint64_t number = 0;
 
+    if (end - at > 1 && at[1] < MORE) { /* most are that short */
+        number = ((uint64_t)at[0] & (MORE - 1)) | (uint64_t)at[1] << BITS;
+        return (struct varint){.behind = at + 2, .number = number};
+    }
     for (unsigned i = 0; i < most; i++) {
         unsigned char byte;
 
@@ -111,8 +117,18 @@ static inline struct varint varint_at(bytes at, bytes end, unsigned most)
                                   : long_varint(at, end, most);
 }
 
+static uint64_t fixed64_at(bytes at)
+{
+    uint64_t number = 0;
+
+    for (unsigned i = 0; i < FIXED64_SIZE; i++) {
+        number |= (uint64_t)at[i] << (8 * i);
+    }
+    return number;
+}
+
 /* The length of what follows, which is there. */
-static inline bytes take_length(struct reader *in, bytes at, bytes end, size_t *size)
+static bytes take_length(struct reader *in, bytes at, bytes end, size_t *size)
 {
     struct varint length = varint_at(at, end, SHORT_MAX);
 
@@ -126,63 +142,33 @@ static inline bytes take_length(struct reader *in, bytes at, bytes end, size_t *
     return length.behind;
 }
 
+static void store_signed(unsigned char *at, unsigned type, uint64_t number)
+{
+    uint32_t half = (uint32_t)number;
+
+    if (type == MST_FIELD_SINT64) {
+        number = number >> 1 ^ -(number & 1);
+        memcpy(at, &number, sizeof number);
+    } else {
+        half = type == MST_FIELD_SINT32 ? half >> 1 ^ -(half & 1) : half - 1; /* PLUS_ONE */
+        memcpy(at, &half, sizeof half);
+    }
+}
+
+/* A number as it is on the wire. */
 static inline void store(unsigned char *at, unsigned type, uint64_t number)
 {
     uint32_t half = (uint32_t)number;
 
-    switch ((enum mst_field_type)type) {
-    case MST_FIELD_SINT64:
-        number = number >> 1 ^ -(number & 1);
+    if (type <= MST_FIELD_ENUM) {
+        memcpy(at, &half, sizeof half);
+    } else if (type >= MST_FIELD_UINT64) {
         memcpy(at, &number, sizeof number);
-        return;
-    case MST_FIELD_UINT64:
-    case MST_FIELD_FIXED64:
-    case MST_FIELD_DOUBLE:
-        memcpy(at, &number, sizeof number);
-        return;
-    case MST_FIELD_BOOL:
+    } else if (type == MST_FIELD_BOOL) {
         *(bool *)(void *)at = number != 0;
-        return;
-    case MST_FIELD_SINT32:
-        half = half >> 1 ^ -(half & 1);
-        break;
-    case MST_FIELD_UINT32:
-    case MST_FIELD_PLUS_ONE: /* at the end of the message */
-    case MST_FIELD_ENUM:
-    case MST_FIELD_BYTES:
-    case MST_FIELD_STRING:
-    case MST_FIELD_ARRAY:
-    case MST_FIELD_MESSAGE:
-    case MST_FIELD_NONE:
-        break;
+    } else {
+        store_signed(at, type, number);
     }
-    memcpy(at, &half, sizeof half);
-}
-
-static inline bytes take_varint(struct reader *in, bytes at, bytes end, unsigned type,
-                                unsigned char *place)
-{
-    struct varint number = varint_at(at, end, VARINT_MAX);
-
-    if (!number.behind) {
-        return broken(in, number.why);
-    }
-    store(place, type, number.number);
-    return number.behind;
-}
-
-static bytes take_fixed64(struct reader *in, bytes at, bytes end, unsigned char *place)
-{
-    uint64_t number = 0;
-
-    if ((size_t)(end - at) < sizeof number) {
-        return broken_by(in, beyond, sizeof number);
-    }
-    for (unsigned i = 0; i < sizeof number; i++) {
-        number |= (uint64_t)*at++ << (8 * i);
-    }
-    memcpy(place, &number, sizeof number);
-    return at;
 }
 
 static bytes skip(struct reader *in, bytes at, bytes end, unsigned wire)
@@ -253,37 +239,45 @@ static size_t count_ahead(const struct level *top)
     return count;
 }
 
-/* The first one of a field: room for all. */
+/* The first element of a field in this message: room for all, behind those of the messages that it
+ * is merged with. */
 static bool begin_array(struct reader *in, const struct mst_field *field, size_t count)
 {
-    struct level *top = in->top;
-    uint64_t bit = UINT64_C(1) << (field->tag >> MST_TAG_SHIFT);
-    void *array;
+    unsigned char *base = in->top->base, *array;
+    uint32_t before = mst_field_count(field, base);
 
-    top->begun |= bit;
+    count += before;
     if (field->bounded && count > (size_t)field->most) {
         if (in->wrong->depth == 0) {
             senseless(in, field, (int64_t)count);
         }
-        top->skipped |= bit;
-    } else if (field->label == MST_FIELD_MANY) {
-        array = mst_native_arena_array(in->arena, count, field->size);
-        if (!array) {
-            in->starved = true;
-            return false;
-        }
-        memcpy(top->base + field->offset, &array, sizeof array);
+        count = (size_t)field->most;
     }
+    if (field->label != MST_FIELD_MANY) {
+        return true;
+    }
+    array = mst_native_arena_array(in->arena, count, field->size);
+    if (!array) {
+        in->starved = true;
+        return false;
+    }
+    if (before > 0) {
+        memcpy(array, mst_field_item(field, base, 0), (size_t)before * field->size);
+    }
+    memcpy(base + field->offset, &array, sizeof array);
     return true;
 }
 
-/* A new one at the end. NULL: no memory. */
-static unsigned char *chain_on(struct reader *in, const struct mst_field *field)
+/* A new element behind so many. NULL: no memory. */
+static unsigned char *chain_on(struct reader *in, const struct mst_field *field, uint32_t length)
 {
-    uint32_t length = mst_field_count(field, in->top->base);
-    unsigned char *last = mst_field_item(field, in->top->base, length > 0 ? length - 1 : 0);
-    unsigned char *next = mst_native_arena_alloc(in->arena, field->size);
+    unsigned char *last, *next;
 
+    if (length == 0) {
+        return in->top->base + field->offset;
+    }
+    last = mst_field_item(field, in->top->base, length - 1);
+    next = mst_native_arena_alloc(in->arena, field->size);
     if (!next) {
         in->starved = true;
         return NULL;
@@ -292,35 +286,49 @@ static unsigned char *chain_on(struct reader *in, const struct mst_field *field)
     return next;
 }
 
-/* Where the next one goes; `last`: nothing is behind it. NULL: it is left out, or there is no
- * memory. */
+/* Whether this message has the field for the first time. */
+static inline bool begin(struct level *top, const struct mst_field *field)
+{
+    uint64_t bit = UINT64_C(1) << (field->tag >> MST_TAG_SHIFT), before = top->begun;
+
+    top->begun = before | bit;
+    return (before & bit) == 0;
+}
+
+/* Where the next element goes; `last`: nothing is behind it. NULL: there are as many as there may
+ * be, or there is no memory. */
 static unsigned char *next_item(struct reader *in, const struct mst_field *field, bool last)
 {
     struct level *top = in->top;
-    unsigned number = field->tag >> MST_TAG_SHIFT;
-    bool first = !(top->begun >> number & 1);
     uint32_t count;
 
-    if ((first && !begin_array(in, field, last ? 1 : count_ahead(top))) ||
-        top->skipped >> number & 1) {
+    if (begin(top, field) && !begin_array(in, field, last ? 1 : count_ahead(top))) {
+        return NULL;
+    }
+    count = mst_field_count(field, top->base);
+    if (field->bounded && count >= (uint32_t)field->most) {
         return NULL;
     }
     if (field->label == MST_FIELD_CHAIN) {
-        return first ? top->base + field->offset : chain_on(in, field);
+        return chain_on(in, field, count);
     }
-    count = mst_field_u32(top->base, field->count) + 1;
+    count++;
     memcpy(top->base + field->count, &count, sizeof count);
     return mst_field_item(field, top->base, count - 1);
 }
 
 static bytes take_number(struct reader *in, bytes at, bytes end, const struct mst_field *field)
 {
-    uint64_t unwanted;
     unsigned char *item = next_item(in, field, false);
+    struct varint number = varint_at(at, end, VARINT_MAX);
 
-    return in->starved ? NULL
-                       : take_varint(in, at, end, field->item,
-                                     item ? item : (unsigned char *)(void *)&unwanted);
+    if (!number.behind && !in->starved) {
+        return broken(in, number.why);
+    }
+    if (item) {
+        store(item, field->item, number.number);
+    }
+    return in->starved ? NULL : number.behind;
 }
 
 static bytes take_array(struct reader *in, bytes at, size_t size, const struct mst_field *field)
@@ -352,86 +360,91 @@ static inline void enter(struct reader *in, struct level *level, const struct ms
     level->type = type;
     level->base = base;
     level->end = end;
-    level->begun = level->skipped = 0;
-    level->sane = in->wrong->depth == 0;
+    level->begun = 0;
+    level->wrong_depth = in->wrong->depth;
 }
 
-/* The last one counts: what an earlier one said, and what was wrong with it, is forgotten. */
-static unsigned char *begin_case(struct reader *in, const struct mst_field *field)
+/* Fields that are one more on the wire are not 0 by default. */
+static inline void set_defaults(const struct mst_message *type, unsigned char *base)
+{
+    static const uint32_t absent = UINT32_MAX;
+
+    for (uint64_t left = type->plus_one; left != 0; left &= left - 1) {
+        memcpy(base + type->fields[__builtin_ctzll(left)].offset, &absent, sizeof absent);
+    }
+}
+
+/* Whether it is another case than before, or the first: only the last case counts, and an earlier
+ * one is forgotten with what was wrong in it. */
+static bool begin_case(struct reader *in, const struct mst_field *field)
 {
     const struct mst_message *type = in->top->type;
     uint32_t which = ((uint32_t)field->tag >> MST_TAG_SHIFT) - type->base;
-    unsigned char *place = in->top->base + type->which->offset;
-    uint32_t before;
+    uint32_t before = mst_field_u32(in->top->base, type->which->offset);
 
-    memcpy(&before, place, sizeof before);
-    if (before != 0) {
+    if (before != 0 && before != which) {
         memset(in->top->base + type->body, 0, type->body_size);
         in->wrong->depth = 0;
     }
-    memcpy(place, &which, sizeof which);
-    return in->top->base + field->offset;
+    memcpy(in->top->base + type->which->offset, &which, sizeof which);
+    return before != which;
 }
 
-static bytes take_message(struct reader *in, bytes at, size_t size, const struct mst_field *field)
+/* The bytes behind their length, which `at` is; a struct mst_slice of them goes to its place. NULL:
+ * they are broken. */
+static inline bytes read_slice(bytes at, bytes end, void *place)
+{
+    struct varint length = varint_at(at, end, SHORT_MAX);
+    struct mst_slice slice;
+
+    if (!length.behind || length.number > (size_t)(end - length.behind)) {
+        return NULL;
+    }
+    slice = mst_slice_of(length.behind, (size_t)length.number);
+    memcpy(place, &slice, sizeof slice);
+    return length.behind + slice.size;
+}
+
+/* Enters a message; one that is left out is skipped. A second message of a field that is not
+ * repeated is merged into the first: what it does not have stays as it is. NULL: it is broken, or
+ * there is no memory. */
+static inline bytes take_message(struct reader *in, bytes at, const struct mst_field *field)
 {
     struct level *top = in->top;
-    unsigned char *base;
+    unsigned char *base = top->base + field->offset;
+    bool fresh = true;
+    struct mst_slice slice;
+    bytes end = read_slice(at, top->end, &slice);
+
+    if (!end) {
+        return NULL;
+    }
 
     if (field->label == MST_FIELD_CASE) {
-        base = begin_case(in, field);
-    } else {
-        base = field->label == MST_FIELD_ONE ? top->base + field->offset
-                                             : next_item(in, field, at + size == top->end);
-        if (!base) {
-            return in->starved ? NULL : at + size;
-        }
-        if (field->label == MST_FIELD_ONE && field->count > 0) {
+        fresh = begin_case(in, field);
+    } else if (field->label == MST_FIELD_ONE) {
+        fresh = begin(top, field);
+        if (field->count > 0) {
             *(bool *)(void *)(top->base + field->count) = true;
+        }
+    } else {
+        base = next_item(in, field, end == top->end);
+        if (!base) {
+            return in->starved ? NULL : end;
         }
         memset(base, 0, field->message->size);
     }
-    enter(in, top + 1, field->message, base, at + size);
-    return at;
+    if (fresh) {
+        set_defaults(field->message, base);
+    }
+    enter(in, top + 1, field->message, base, end);
+    return slice.data;
 }
 
-static inline bytes take_long(struct reader *in, bytes at, bytes end, const struct mst_field *field)
+/* A field of a wire type that is not its row's. */
+static bytes take_other(struct reader *in, bytes at, bytes end, const struct mst_field *field,
+                        unsigned wire)
 {
-    struct mst_slice slice;
-
-    at = take_length(in, at, end, &slice.size);
-    if (!at) {
-        return NULL;
-    }
-    if (field->type == MST_FIELD_MESSAGE) {
-        return take_message(in, at, slice.size, field);
-    }
-    if (field->type == MST_FIELD_ARRAY) {
-        return take_array(in, at, slice.size, field);
-    }
-    slice.data = at;
-    memcpy(in->top->base + field->offset, &slice, sizeof slice);
-    return at + slice.size;
-}
-
-/* Without a row, or not of the wire type that it says. */
-static bytes take_other(struct reader *in, bytes at, bytes end, uint64_t tag)
-{
-    const struct mst_field *field = mst_field_of(in->top->type, tag >> MST_TAG_SHIFT);
-    uint64_t number = tag >> MST_TAG_SHIFT;
-    unsigned wire = tag & MST_TAG_WIRE;
-
-    in->top->field = field;
-    if (number == 0) {
-        return broken(in, no_field);
-    }
-    if (!field) {
-        if (in->top == in->levels && in->unknown == 0 && number > in->top->type->base) {
-            in->unknown = number;
-        }
-        in->wrong->unknown = true;
-        return skip(in, at, end, wire);
-    }
     if (field->type == MST_FIELD_ARRAY && field->item != MST_FIELD_BYTES &&
         wire == MST_WIRE_VARINT) {
         return take_number(in, at, end, field);
@@ -440,35 +453,102 @@ static bytes take_other(struct reader *in, bytes at, bytes end, uint64_t tag)
                      wire);
 }
 
-static bytes no_tag(struct reader *in, const char *why)
+static bytes take_unknown(struct reader *in, bytes at, bytes end, uint64_t number, unsigned wire)
 {
-    in->top->field = NULL;
-    return broken(in, why);
+    if (number == 0) {
+        return broken(in, no_field);
+    }
+    if (in->top == in->levels && in->unknown == 0 && number > in->top->type->base) {
+        in->unknown = number;
+    }
+    in->wrong->unknown = true;
+    return skip(in, at, end, wire);
 }
 
-static inline bytes take_field(struct reader *in, struct level *top, bytes at, bytes end)
+/* An array, an unknown field, or a broken one. */
+static bytes take_unusual(struct reader *in, bytes at, bytes end)
 {
+    struct level *top = in->top;
     struct varint tag = varint_at(at, end, SHORT_MAX);
     const struct mst_field *field;
+    size_t size;
 
     top->field_at = at;
-    at = tag.behind;
-    if (!at) {
-        return no_tag(in, tag.why);
+    top->field = NULL;
+    if (!tag.behind) {
+        return broken(in, tag.why);
     }
-    if ((tag.number >> MST_TAG_SHIFT) - 1 >= top->type->last) {
-        return take_other(in, at, end, tag.number);
-    }
-    field = &top->type->fields[tag.number >> MST_TAG_SHIFT];
-    if (field->tag != tag.number) {
-        return take_other(in, at, end, tag.number);
-    }
+    field = mst_field_of(top->type, tag.number >> MST_TAG_SHIFT);
     top->field = field;
-    if (field->type < MST_FIELD_FIXED64) {
-        return take_varint(in, at, end, field->type, top->base + field->offset);
+    if (!field) {
+        return take_unknown(in, tag.behind, end, tag.number >> MST_TAG_SHIFT,
+                            tag.number & MST_TAG_WIRE);
     }
-    return field->type >= MST_FIELD_BYTES ? take_long(in, at, end, field)
-                                          : take_fixed64(in, at, end, top->base + field->offset);
+    if (field->tag != tag.number) {
+        return take_other(in, tag.behind, end, field, tag.number & MST_TAG_WIRE);
+    }
+    if (field->type != MST_FIELD_ARRAY) {
+        return skip(in, tag.behind, end, tag.number & MST_TAG_WIRE); /* says how it is broken */
+    }
+    at = take_length(in, tag.behind, end, &size);
+    return at ? take_array(in, at, size, field) : NULL;
+}
+
+/* A number to its place. NULL: it is broken. */
+static inline bytes read_number(bytes at, bytes end, unsigned type, unsigned char *place)
+{
+    struct varint number;
+
+    if (type < MST_FIELD_FIXED64) {
+        number = varint_at(at, end, VARINT_MAX);
+    } else if (end - at < FIXED64_SIZE) {
+        return NULL;
+    } else {
+        number = (struct varint){.behind = at + FIXED64_SIZE, .number = fixed64_at(at)};
+    }
+    if (number.behind) {
+        store(place, type, number.number);
+    }
+    return number.behind;
+}
+
+/* All fields up to the end, to a message, which is entered, or to an unusual field. */
+static inline bytes take_fields(struct reader *in, struct level *top, bytes at)
+{
+    const struct mst_field *rows = top->type->fields, *field;
+    uint64_t last = top->type->last;
+    unsigned char *base = top->base;
+    bytes end = top->end, behind;
+
+    for (; at < end; at = behind) {
+        struct varint tag = varint_at(at, end, SHORT_MAX);
+
+        if (!tag.behind || (tag.number >> MST_TAG_SHIFT) - 1 >= last) {
+            break;
+        }
+        field = &rows[tag.number >> MST_TAG_SHIFT];
+        if (field->tag != tag.number) {
+            break;
+        }
+        if (field->type < MST_FIELD_BYTES) {
+            behind = read_number(tag.behind, end, field->type, base + field->offset);
+        } else if (field->type < MST_FIELD_ARRAY) {
+            behind = read_slice(tag.behind, end, base + field->offset);
+        } else if (field->type == MST_FIELD_ARRAY) {
+            break;
+        } else {
+            top->field_at = at;
+            top->field = field;
+            behind = take_message(in, tag.behind, field);
+            if (in->top != top) {
+                return behind;
+            }
+        }
+        if (!behind) {
+            break;
+        }
+    }
+    return at;
 }
 
 /* ---- the end of a message ---- */
@@ -486,45 +566,39 @@ static int64_t bounded_number(const struct mst_field *field, const unsigned char
     return field->type == MST_FIELD_SINT32 ? (int32_t)number : (int64_t)number;
 }
 
-static void less_one(unsigned char *at)
+/* What is wrong in a field of this message is reported before what is wrong in a message within it;
+ * of several the first. */
+static inline void finish(struct reader *in, const struct level *top)
 {
-    uint32_t number;
+    const struct mst_message *type = top->type;
 
-    memcpy(&number, at, sizeof number);
-    number--;
-    memcpy(at, &number, sizeof number);
-}
+    for (uint64_t left = top->wrong_depth == 0 ? type->bounded : 0; left != 0; left &= left - 1) {
+        const struct mst_field *field = &type->fields[__builtin_ctzll(left)];
+        int64_t number = bounded_number(field, top->base + field->offset);
 
-/* What a field of this message says goes before what its parts say, and the first one counts. */
-static void finish(struct reader *in)
-{
-    const struct level *top = in->top;
-    bool good = top->sane;
-
-    for (uint64_t left = top->type->after; left != 0; left &= left - 1) {
-        const struct mst_field *field = &top->type->fields[__builtin_ctzll(left)];
-        unsigned char *at = top->base + field->offset;
-
-        if (field->type == MST_FIELD_PLUS_ONE) {
-            less_one(at);
-        } else if (good) {
-            int64_t number = bounded_number(field, at);
-
-            good = number >= field->least && number <= field->most;
-            if (!good) {
-                senseless(in, field, number);
-            }
+        if (number < field->least || number > field->most) {
+            senseless(in, field, number);
+            break;
         }
     }
 }
 
-static void finish_case(struct reader *in)
+/* Leaves all messages that end here; false: the outermost one is among them. */
+static inline bool leave(struct reader *in, bytes at)
 {
-    const struct mst_message *type = in->top->type;
-
-    if (type->which && mst_field_u32(in->top->base, type->which->offset) == 0) {
-        senseless(in, type->which, in->unknown > 0 ? (int64_t)(in->unknown - type->base) : 0);
+    for (; at == in->top->end; in->top--) {
+        finish(in, in->top);
+        if (in->top == in->levels) {
+            return false;
+        }
     }
+    return true;
+}
+
+/* The outermost message has a oneof without a case that the table knows. */
+static void miss_case(struct reader *in, const struct mst_message *type)
+{
+    senseless(in, type->which, in->unknown > 0 ? (int64_t)(in->unknown - type->base) : 0);
 }
 
 muster_status mst_decode(const struct mst_message *type, void *out, struct mst_slice payload,
@@ -542,23 +616,25 @@ muster_status mst_decode(const struct mst_message *type, void *out, struct mst_s
     wrong->with_number = wrong->unknown = false;
     wrong->depth = 0;
     memset(out, 0, type->size);
+    set_defaults(type, out);
     enter(&in, in.levels, type, out, at + payload.size);
-    for (;;) {
-        while (at < in.top->end) {
-            at = take_field(&in, in.top, at, in.top->end);
+    while (leave(&in, at)) {
+        struct level *top = in.top;
+
+        at = take_fields(&in, top, at);
+        if (in.top == top && at != top->end) {
+            at = in.starved ? NULL : take_unusual(&in, at, top->end);
             if (!at) {
                 note_path(&in);
-                wrong->at = (size_t)(in.top->field_at - (bytes)payload.data);
+                wrong->at = (size_t)(top->field_at - (bytes)payload.data);
                 return in.starved ? MUSTER_ENOMEM : MUSTER_EPROTO;
             }
         }
-        finish(&in);
-        if (in.top == in.levels) {
-            finish_case(&in);
-            return wrong->depth == 0 ? MUSTER_OK : MUSTER_EPROTO;
-        }
-        in.top--;
     }
+    if (type->which && mst_field_u32(out, type->which->offset) == 0) {
+        miss_case(&in, type);
+    }
+    return wrong->depth == 0 ? MUSTER_OK : MUSTER_EPROTO;
 }
 
 /* ---- the sentence ---- */

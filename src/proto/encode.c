@@ -29,27 +29,25 @@ struct writer {
  * `at` is the place in the room of the byte that was written last. Below 0 they are only counted.
  */
 
-static ptrdiff_t put_long_varint(unsigned char *room, ptrdiff_t at, uint64_t number)
+/* Of a varint. */
+static inline unsigned size_of(uint64_t number)
 {
-    at -= (63 - __builtin_clzll(number)) * 37 / 256 + 1; /* by 7, of numbers below 64 */
-    if (at >= 0) {
-        unsigned char *byte = room + at;
+    return number < MORE ? 1 : (63 - (unsigned)__builtin_clzll(number)) * 37 / 256 + 1; /* by 7 */
+}
 
-        for (; number >= MORE; number >>= BITS) {
-            *byte++ = (unsigned char)(number | MORE);
-        }
-        *byte = (unsigned char)number;
+static inline void write_varint(unsigned char *byte, uint64_t number)
+{
+    for (; number >= MORE; number >>= BITS) {
+        *byte++ = (unsigned char)(number | MORE);
     }
-    return at;
+    *byte = (unsigned char)number;
 }
 
 static inline ptrdiff_t put_varint(unsigned char *room, ptrdiff_t at, uint64_t number)
 {
-    if (number >= MORE) {
-        return put_long_varint(room, at, number);
-    }
-    if (--at >= 0) {
-        room[at] = (unsigned char)number;
+    at -= (ptrdiff_t)size_of(number);
+    if (at >= 0) {
+        write_varint(room + at, number);
     }
     return at;
 }
@@ -100,25 +98,25 @@ static uint64_t zigzag(int64_t number)
     return (uint64_t)number << 1 ^ (number < 0 ? UINT64_MAX : 0);
 }
 
+static uint64_t changed_number_at(unsigned type, const char *at)
+{
+    uint32_t half = mst_field_u32(at, 0);
+
+    return type == MST_FIELD_SINT64   ? zigzag((int64_t)get64(at))
+           : type == MST_FIELD_SINT32 ? (uint32_t)zigzag((int32_t)half)
+                                      : half + 1; /* PLUS_ONE */
+}
+
 /* As it is on the wire. */
 static inline uint64_t number_at(unsigned type, const char *at)
 {
-    uint64_t number;
-
-    if (type < MST_FIELD_BOOL) {
-        number = mst_field_u32(at, 0);
-        return type == MST_FIELD_PLUS_ONE ? (uint32_t)(number + 1)
-               : type == MST_FIELD_SINT32 ? (uint32_t)zigzag((int32_t)number)
-                                          : number;
+    if (type <= MST_FIELD_ENUM) {
+        return mst_field_u32(at, 0);
     }
-    if (type == MST_FIELD_BOOL) {
-        return *(const bool *)(const void *)at;
+    if (type >= MST_FIELD_UINT64) {
+        return get64(at);
     }
-    number = get64(at);
-    if (type == MST_FIELD_SINT64) {
-        return zigzag((int64_t)number);
-    }
-    return number;
+    return type == MST_FIELD_BOOL ? *(const bool *)(const void *)at : changed_number_at(type, at);
 }
 
 /* Numbers are packed. */
@@ -149,30 +147,29 @@ static ptrdiff_t put_array(unsigned char *room, ptrdiff_t at, const struct mst_f
 static ptrdiff_t put_long(unsigned char *room, ptrdiff_t at, const struct mst_field *field,
                           const char *from)
 {
-    struct mst_slice slice;
-
     if (field->type == MST_FIELD_ARRAY) {
         return put_array(room, at, field, from);
     }
-    slice = slice_at(field, from + field->offset);
-    return slice.size > 0 ? put_varint(room, put_slice(room, at, slice), field->tag) : at;
+    at = put_slice(room, at, slice_at(field, from + field->offset));
+    return put_varint(room, at, field->tag);
 }
 
-/* A number that is not 0, behind its tag. */
+/* A number behind its tag. */
 static inline ptrdiff_t put_number(unsigned char *room, ptrdiff_t at, const struct mst_field *field,
                                    uint64_t number)
 {
     if (field->type >= MST_FIELD_FIXED64) {
-        at = put_fixed64(room, at, number);
-    } else if ((number | field->tag) < MORE && at >= 2) { /* most are */
-        at -= 2;
-        room[at] = (unsigned char)field->tag;
-        room[at + 1] = (unsigned char)number;
-        return at;
-    } else {
-        at = put_varint(room, at, number);
+        return put_varint(room, put_fixed64(room, at, number), field->tag);
     }
-    return put_varint(room, at, field->tag);
+    if (field->tag >= MORE) {
+        return put_varint(room, put_varint(room, at, number), field->tag);
+    }
+    at -= 1 + (ptrdiff_t)size_of(number);
+    if (at >= 0) {
+        room[at] = (unsigned char)field->tag;
+        write_varint(room + at + 1, number);
+    }
+    return at;
 }
 
 /* ---- messages ---- */
@@ -251,9 +248,7 @@ static inline ptrdiff_t put_fields(struct writer *out, unsigned char *room, ptrd
             continue;
         }
         if (field->type < MST_FIELD_BYTES) {
-            uint64_t number = number_at(field->type, from + field->offset);
-
-            at = number > 0 ? put_number(room, at, field, number) : at;
+            at = put_number(room, at, field, number_at(field->type, from + field->offset));
         } else if (field->type < MST_FIELD_MESSAGE) {
             at = put_long(room, at, field, from);
         } else {

@@ -16,14 +16,11 @@ const struct mst_field *mst_field_case(const struct mst_message *message, const 
     return number > message->plain ? mst_field_of(message, number) : NULL;
 }
 
-uint32_t mst_field_count(const struct mst_field *field, const void *from)
+uint32_t mst_field_chain_length(const struct mst_field *field, const void *from)
 {
     const char *at = (const char *)from + field->offset;
     uint32_t length = 0;
 
-    if (field->label != MST_FIELD_CHAIN) {
-        return mst_field_u32(from, field->count);
-    }
     if (mst_field_may_be(field, from)) {
         for (; at && length < (uint32_t)field->most; at = pointer_at(at, field->count)) {
             length++;
@@ -32,16 +29,13 @@ uint32_t mst_field_count(const struct mst_field *field, const void *from)
     return length;
 }
 
-void *mst_field_item(const struct mst_field *field, const void *from, uint32_t index)
+void *mst_field_element(const struct mst_field *field, const void *from, uint32_t index)
 {
     union {
         const void *in;
         char *out;
     } place = {.in = from};
 
-    if (field->label == MST_FIELD_MANY) {
-        return (char *)pointer_at(from, field->offset) + (size_t)index * field->size;
-    }
     place.out += field->offset;
     if (field->label == MST_FIELD_FEW) {
         return place.out + (size_t)index * field->size;

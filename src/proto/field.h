@@ -12,16 +12,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The order is the codec's: numbers of 32 bits, of 64, varints before others. */
+/* The order is the codec's: numbers that are the same on the wire at both ends, of 32 bits first;
+ * varints before others. */
 enum mst_field_type {
     MST_FIELD_NONE = 0,
     MST_FIELD_UINT32,
     MST_FIELD_ENUM,
     MST_FIELD_PLUS_ONE, /* a uint32 that is one more on the wire: UINT32_MAX is 0 there */
-    MST_FIELD_SINT32,   /* zigzag */
+    MST_FIELD_SINT32,   /* zigzag, as the next one */
+    MST_FIELD_SINT64,
     MST_FIELD_BOOL,
     MST_FIELD_UINT64,
-    MST_FIELD_SINT64,
     MST_FIELD_FIXED64,
     MST_FIELD_DOUBLE,
     MST_FIELD_BYTES, /* a struct mst_slice */
@@ -62,16 +63,17 @@ struct mst_field {
     uint8_t type, item, label;
     bool bounded; /* as follows: a number, the size of bytes, how many there are */
     int32_t least, most;
-    uint16_t probe_at; /* offset in the struct: these bits of what is there say whether the field */
-    uint64_t probe;    /* may be there; 0: more must be looked at */
+    uint16_t probe_at;      /* offset in the struct of 8 bytes: */
+    uint64_t probe, absent; /* if these bits of them are `absent`, the field is at its default */
 };
 
 struct mst_message {
     const char *name;
     const struct mst_field *fields;
-    uint16_t last;  /* the largest number */
-    uint16_t size;  /* of the struct; of what need not be cleared at its end, none */
-    uint64_t after; /* numbers of the rows, as bits, that have bounds or are one more */
+    uint16_t last;              /* the largest number */
+    uint16_t size;              /* of the struct; of what need not be cleared at its end, none */
+    uint64_t bounded, plus_one; /* as bits: the numbers of the rows with bounds, not of how many
+                                   there are; and of those that are PLUS_ONE */
 
     /* With a oneof: where the struct says which case it is, the number of the case less `base`; and
      * what all cases share. */
@@ -108,17 +110,35 @@ static inline uint32_t mst_field_u32(const void *from, size_t offset)
     return number;
 }
 
-/* False: it is not there, or at its default. */
+/* False: it is at its default. True of a message and of a case that have no such bits: more must be
+ * looked at. */
 static inline bool mst_field_may_be(const struct mst_field *field, const void *from)
 {
     uint64_t found;
 
     memcpy(&found, (const char *)from + field->probe_at, sizeof found);
-    return (found & field->probe) != 0 || field->probe == 0;
+    return (found & field->probe) != field->absent;
 }
 
-/* How many there are of a repeated field, and one of them. */
-uint32_t mst_field_count(const struct mst_field *field, const void *from);
-void *mst_field_item(const struct mst_field *field, const void *from, uint32_t index);
+/* How many elements a repeated field has, and one of them. */
+uint32_t mst_field_chain_length(const struct mst_field *field, const void *from);
+void *mst_field_element(const struct mst_field *field, const void *from, uint32_t index);
+
+static inline uint32_t mst_field_count(const struct mst_field *field, const void *from)
+{
+    return field->label == MST_FIELD_CHAIN ? mst_field_chain_length(field, from)
+                                           : mst_field_u32(from, field->count);
+}
+
+static inline void *mst_field_item(const struct mst_field *field, const void *from, uint32_t index)
+{
+    char *array;
+
+    if (field->label != MST_FIELD_MANY) {
+        return mst_field_element(field, from, index);
+    }
+    memcpy(&array, (const char *)from + field->offset, sizeof array);
+    return array + (size_t)index * field->size;
+}
 
 #endif

@@ -51,7 +51,9 @@
     .probe = UINT64_MAX >> (64 - 8 * (bytes)) << MST_PROBE_SHIFT(offset, bytes)
 
 #define MST_PROBE_OF_UINT32(offset) MST_PROBE(offset, 4)
-#define MST_PROBE_OF_PLUS_ONE(offset) .probe = 0
+#define MST_PROBE_OF_PLUS_ONE(offset)                                                              \
+    MST_PROBE(offset, 4), .absent = (uint64_t)UINT32_MAX << MST_PROBE_SHIFT(offset, 4)
+#define MST_PROBE_NONE .absent = 1
 #define MST_PROBE_OF_UINT64(offset) MST_PROBE(offset, 8)
 #define MST_PROBE_OF_SINT32(offset) MST_PROBE(offset, 4)
 #define MST_PROBE_OF_SINT64(offset) MST_PROBE(offset, 8)
@@ -79,14 +81,14 @@
 
 /* A message that is there if anything in it is, or if a bool says so. */
 #define PART(number, kind, title, member)                                                          \
-    [number] = {MST_PART(number, kind, title), .offset = offsetof(OF, member)}
+    [number] = {MST_PART(number, kind, title), .offset = offsetof(OF, member), MST_PROBE_NONE}
 #define PART_IF(number, kind, title, member, has)                                                  \
     [number] = {MST_PART(number, kind, title), .offset = offsetof(OF, member),                     \
                 .count = MST_PLACE(has, sizeof(bool)), MST_PROBE(offsetof(OF, has), sizeof(bool))}
 
 /* A message whose own rows are about the same struct. */
 #define CASE(number, kind, title)                                                                  \
-    [number] = {MST_PART(number, kind, title), .label = MST_FIELD_CASE}
+    [number] = {MST_PART(number, kind, title), .label = MST_FIELD_CASE, MST_PROBE_NONE}
 
 /* Arrays; of more than `high` the `words` complain; 0: there may be any number. */
 #define MST_ARRAY(member, length, high, words)                                                     \

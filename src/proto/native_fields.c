@@ -46,7 +46,7 @@ static const struct mst_field operation_rows[] = {
 };
 #undef OF
 static const struct mst_message operation_message = {
-    .name = "Operation", ROWS(operation_rows), .size = sizeof(struct mst_write), .after = BIT(1)};
+    .name = "Operation", ROWS(operation_rows), .size = sizeof(struct mst_write), .bounded = BIT(1)};
 
 #define OF struct mst_request
 static const struct mst_field open_rows[] = {
@@ -68,7 +68,7 @@ static const struct mst_field open_rows[] = {
     ROW(16, UINT32, size_multiple, open.size_multiple),
 };
 static const struct mst_message open_message = {
-    .name = "Open", ROWS(open_rows), .after = BIT(4) | BIT(11) | BIT(14)};
+    .name = "Open", ROWS(open_rows), .bounded = BIT(4) | BIT(11), .plus_one = BIT(14)};
 
 static const struct mst_field join_rows[] = {
     ROW(1, BOOL, spare, join.spare),
@@ -119,7 +119,7 @@ static const struct mst_field watch_rows[] = {
     ROW(5, PLUS_ONE, node, watch.node),
 };
 static const struct mst_message watch_message = {
-    .name = "Watch", ROWS(watch_rows), .after = BIT(1) | BIT(5)};
+    .name = "Watch", ROWS(watch_rows), .bounded = BIT(1), .plus_one = BIT(5)};
 
 static const struct mst_field round_rows[] = {
     ROW(1, UINT64, generation, round.generation),
@@ -137,7 +137,7 @@ static const struct mst_field round_rows[] = {
     ROW(13, BOOL, any_deadline, round.any_deadline),
 };
 static const struct mst_message round_message = {
-    .name = "Round", ROWS(round_rows), .after = BIT(6) | BIT(7)};
+    .name = "Round", ROWS(round_rows), .bounded = BIT(6) | BIT(7)};
 
 static const struct mst_field round_members_rows[] = {
     ROW(1, UINT64, generation, round_members.generation),
@@ -162,7 +162,7 @@ static const struct mst_field fault_rows[] = {
     ROW(6, UINT32, index, fault.index),
 };
 static const struct mst_message fault_message = {
-    .name = "Fault", ROWS(fault_rows), .after = BIT(4)};
+    .name = "Fault", ROWS(fault_rows), .bounded = BIT(4)};
 
 static const struct mst_field lost_rows[] = {
     ROW(1, UINT32, index, lost.index),
@@ -171,7 +171,7 @@ static const struct mst_field lost_rows[] = {
     ROW(4, SINT32, code, lost.code),
     ROW(5, BYTES, text, lost.text),
 };
-static const struct mst_message lost_message = {.name = "Lost", ROWS(lost_rows), .after = BIT(3)};
+static const struct mst_message lost_message = {.name = "Lost", ROWS(lost_rows), .bounded = BIT(3)};
 
 static const struct mst_field cut_rows[] = {
     ROW(1, UINT32, index, cut.index),
@@ -243,7 +243,8 @@ static const struct mst_field who_rows[] = {
 static const struct mst_message who_message = {.name = "Who",
                                                ROWS(who_rows),
                                                .size = sizeof(struct mst_who),
-                                               .after = BIT(4) | BIT(5) | BIT(6) | BIT(12)};
+                                               .bounded = BIT(4) | BIT(5) | BIT(6),
+                                               .plus_one = BIT(12)};
 
 #define OF struct mst_view
 static const struct mst_field view_rows[] = {
@@ -259,7 +260,7 @@ static const struct mst_field view_rows[] = {
 };
 #undef OF
 static const struct mst_message view_message = {
-    .name = "View", ROWS(view_rows), .size = sizeof(struct mst_view), .after = BIT(6)};
+    .name = "View", ROWS(view_rows), .size = sizeof(struct mst_view), .bounded = BIT(6)};
 
 #define OF struct mst_detail
 static const struct mst_field detail_rows[] = {
@@ -291,7 +292,7 @@ static const struct mst_field item_rows[] = {
 };
 #undef OF
 static const struct mst_message item_message = {
-    .name = "Item", ROWS(item_rows), .size = sizeof(struct mst_item), .after = BIT(1)};
+    .name = "Item", ROWS(item_rows), .size = sizeof(struct mst_item), .bounded = BIT(1)};
 
 #define OF struct mst_reply
 static const struct mst_field reply_rows[] = {
@@ -312,4 +313,4 @@ static const struct mst_field reply_rows[] = {
 const struct mst_message mst_reply_fields = {.name = "Reply",
                                              ROWS(reply_rows),
                                              .size = offsetof(struct mst_reply, detail.who),
-                                             .after = BIT(2) | BIT(3)};
+                                             .bounded = BIT(2) | BIT(3)};

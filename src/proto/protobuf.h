@@ -29,8 +29,9 @@ struct mst_wrong {
         *path[MST_MESSAGE_DEPTH_MAX]; /* from the outermost one on; NULL: unknown */
 };
 
-/* Fills `out`, a struct of that type. What it points at is in the payload and in the arena. A field
- * that is there twice counts as it is there last. ENOMEM: the arena had nothing, or was full.
+/* Fills `out`, a struct of that type. What it points at is in the payload and in the arena. Of a
+ * field that is there twice the last value counts, and messages are merged, as in protobuf; of a
+ * oneof the last case. ENOMEM: the arena had nothing, or was full.
  * EPROTO: `wrong` says why; if the message makes no sense, and only then, `out` is complete. */
 muster_status mst_decode(const struct mst_message *type, void *out, struct mst_slice payload,
                          struct mst_native_arena *arena, struct mst_wrong *wrong);

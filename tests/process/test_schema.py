@@ -250,6 +250,45 @@ def test_we_read_what_google_writes(driver, schema):
     seen.check(schema)
 
 
+def test_what_comes_twice_is_merged(driver, schema):
+    """A message has fields and commands twice. Muster reads what Google's protobuf reads: the last
+    number, the elements of both lists, the parts of both messages, the last command of several."""
+    table, merged, refused = rows(driver), 0, 0
+    for root, full in ROOTS.items():
+        generator, made = random.Random(root), {}
+        for seed in range(ROUNDS):
+            message = Maker(seed, table).fill(schema[full]())
+            case = [message.WhichOneof(oneof.name) for oneof in message.DESCRIPTOR.oneofs]
+            alike = made.setdefault(str(case), [])
+            alike.append(message.SerializeToString())
+            others = generator.choice(list(made.values())) if seed % 3 == 0 else alike
+            data = generator.choice(alike) + generator.choice(others) + alike[-1]
+            theirs = schema[full].FromString(data)
+            ours = driver.fields("decode", root, data.hex())
+            if "wrong" in ours:  # together they are too many
+                assert re.match("more .* may have: ", ours["wrong"]), (root, seed, ours["wrong"])
+                refused += 1
+                continue
+            merged += 1
+            assert bytes.fromhex(ours.pop("bytes", "")) == theirs.SerializeToString(deterministic=True), (root, seed)
+            assert flat(theirs) == ours, (root, seed)
+    assert merged > 3 * ROUNDS and refused > ROUNDS / 10
+
+
+def test_a_message_within_an_element_is_merged(driver, schema):
+    """An element of a list has a message twice. The two are merged, as Google's protobuf does."""
+    table = rows(driver)
+    for seed in range(ROUNDS):
+        items = [Maker(seed + i, table).fill(schema["muster.Item"]()).SerializeToString() for i in range(2)]
+        whole = schema["muster.Reply"](command=1).SerializeToString()
+        size = len(items[0] + items[1])
+        data = whole + b"\x52" + bytes([size % 128 | 128, size // 128]) + items[0] + items[1]
+        theirs = schema["muster.Reply"].FromString(data)
+        ours = driver.fields("decode", "Reply", data.hex())
+        assert bytes.fromhex(ours.pop("bytes", "")) == theirs.SerializeToString(deterministic=True), seed
+        assert flat(theirs) == ours, seed
+
+
 def path_to(schema, root, wanted):
     """One field of each message on the way from the root to the message."""
     ways = [(schema[root], ())]

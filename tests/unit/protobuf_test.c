@@ -57,22 +57,24 @@ enum { MESSAGES_MAX = 64 };
 struct found {
     const struct mst_message *messages[MESSAGES_MAX];
     unsigned depth[MESSAGES_MAX];
+    bool merged[MESSAGES_MAX];
     unsigned count;
 };
 
-static void find(struct found *found, const struct mst_message *message, unsigned depth)
+static void find(struct found *found, const struct mst_message *message, unsigned depth,
+                 bool merged)
 {
     assert_true(found->count < MESSAGES_MAX);
     found->messages[found->count] = message;
+    found->merged[found->count] = merged;
     found->depth[found->count++] = depth;
 }
 
-static void assert_row(const struct mst_message *message, unsigned number, struct found *found,
-                       unsigned depth)
+static void assert_row(unsigned i, unsigned number, struct found *found)
 {
+    const struct mst_message *message = found->messages[i];
     const struct mst_field *row = &message->fields[number];
-    bool later = row->type == MST_FIELD_PLUS_ONE ||
-                 (row->bounded && row->type != MST_FIELD_MESSAGE && row->type != MST_FIELD_ARRAY);
+    bool bounded = row->bounded && row->type != MST_FIELD_MESSAGE && row->type != MST_FIELD_ARRAY;
 
     if (row->type == MST_FIELD_NONE) { /* between the fields and the cases, or among these */
         assert_true(message->which && number > message->plain);
@@ -80,7 +82,8 @@ static void assert_row(const struct mst_message *message, unsigned number, struc
     }
     assert_int_equal(row->tag >> MST_TAG_SHIFT, number);
     assert_non_null(row->name);
-    assert_int_equal(message->after >> number & 1, later);
+    assert_int_equal(message->bounded >> number & 1, bounded);
+    assert_int_equal(message->plus_one >> number & 1, row->type == MST_FIELD_PLUS_ONE);
     assert_true(!row->bounded || row->least <= row->most);
     assert_true(row->type != MST_FIELD_MESSAGE || row->message);
     assert_int_equal(row->label == MST_FIELD_CASE, message->which && number > message->plain);
@@ -90,7 +93,11 @@ static void assert_row(const struct mst_message *message, unsigned number, struc
         assert_true(row->type != MST_FIELD_MESSAGE || row->size == row->message->size);
     }
     if (row->type == MST_FIELD_MESSAGE) {
-        find(found, row->message, depth + 1);
+        bool single = row->label == MST_FIELD_ONE || row->label == MST_FIELD_CASE;
+
+        /* A default that is not 0 is set once: where its message cannot be there before. */
+        assert_false(row->label == MST_FIELD_ONE && row->message->plus_one && found->merged[i]);
+        find(found, row->message, found->depth[i] + 1, single);
     }
 }
 
@@ -99,17 +106,17 @@ static void tables_are_sound(void **state)
     struct found found = {.count = 0};
 
     (void)state;
-    find(&found, &mst_hello_fields, 1);
-    find(&found, &mst_welcome_fields, 1);
-    find(&found, &mst_request_fields, 1);
-    find(&found, &mst_reply_fields, 1);
-    find(&found, &mst_cluster_fields, 1);
+    find(&found, &mst_hello_fields, 1, false);
+    find(&found, &mst_welcome_fields, 1, false);
+    find(&found, &mst_request_fields, 1, false);
+    find(&found, &mst_reply_fields, 1, false);
+    find(&found, &mst_cluster_fields, 1, false);
     for (unsigned i = 0; i < found.count; i++) {
         const struct mst_message *message = found.messages[i];
 
         assert_true(found.depth[i] <= MST_MESSAGE_DEPTH_MAX && message->last < 64);
         for (unsigned number = 1; number <= message->last; number++) {
-            assert_row(message, number, &found, found.depth[i]);
+            assert_row(i, number, &found);
         }
         assert_true(!message->fields || message->fields[0].type == MST_FIELD_NONE);
     }
@@ -456,13 +463,12 @@ static void the_place_of_what_is_broken_is_named(void **state)
                   8, 1, 0x8a, 1, 2, 0xfb, 1);
 }
 
-/* A field that is no list is there twice, or two commands are. The last one counts; what the
- * first one said is forgotten, also what was wrong in it. */
+/* A number is there twice, or two commands are. The last one counts; what the first command said is
+ * forgotten, also what was wrong in it. */
 static void the_last_one_counts(void **state)
 {
     struct scene *scene = begin(5);
     struct mst_request request;
-    struct mst_reply reply;
     struct mst_wrong wrong;
 
     (void)state;
@@ -477,10 +483,38 @@ static void the_last_one_counts(void **state)
         DECODE(scene, &mst_request_fields, &request, &wrong, 0xda, 1, 4, 0x38, 9, 0x38, 1),
         MUSTER_OK);
     assert_int_equal(request.round.reduce, MST_REDUCE_GATHER);
+    end(scene);
+}
+
+/* A command is there twice, or a view. The second one is merged into the first: its numbers count,
+ * its lists are appended, and what it does not have stays. What is wrong in either is refused. */
+static void the_second_one_is_merged(void **state)
+{
+    struct scene *scene = begin(11);
+    struct mst_request request;
+    struct mst_reply reply;
+    struct mst_wrong wrong;
+
+    (void)state;
     assert_int_equal(DECODE(scene, &mst_reply_fields, &reply, &wrong, 8, 1, 16, 7, 0x42, 4, 8, 3,
                             16, 5, 0x42, 2, 8, 4),
                      MUSTER_OK);
-    assert_true(reply.has_view && reply.view.generation == 4 && reply.view.size == 0);
+    assert_true(reply.has_view && reply.view.generation == 4 && reply.view.size == 5);
+    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 0x8a, 1, 2, 0x70, 8, 0x8a,
+                            1, 2, 0x28, 3),
+                     MUSTER_OK); /* the node of a session, and its index */
+    assert_true(request.open.node == 7 && request.open.index == 3);
+    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 0xda, 1, 7, 0x18, 9, 0x22,
+                            3, 1, 2, 3, 0xda, 1, 4, 0x22, 2, 4, 5),
+                     MUSTER_OK);
+    assert_true(request.round.number == 9 && request.round.participant_count == 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(request.round.participants[i], i + 1);
+    }
+    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 0xda, 1, 2, 0x38, 9, 0xda,
+                            1, 2, 0x38, 1),
+                     MUSTER_EPROTO);
+    assert_said(&wrong, "round.reduce 9 is not known");
     end(scene);
 }
 
@@ -602,6 +636,7 @@ int main(void)
         cmocka_unit_test(numbers_are_only_so_long),
         cmocka_unit_test(the_place_of_what_is_broken_is_named),
         cmocka_unit_test(the_last_one_counts),
+        cmocka_unit_test(the_second_one_is_merged),
         cmocka_unit_test(arrays_come_in_pieces),
         cmocka_unit_test(unknown_fields_are_skipped),
         cmocka_unit_test(the_wrong_field_is_named),

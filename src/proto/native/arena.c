@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/native/arena.h"
 
-#include <stdint.h>
-
-enum { ALIGNMENT = _Alignof(max_align_t), CHUNK = 4096 };
+enum { CHUNK = 4096 };
 
 struct mst_native_chunk {
     struct mst_native_chunk *next;
@@ -54,44 +52,18 @@ static unsigned char *chunk_new(struct mst_native_arena *arena, size_t size)
     return chunk->bytes;
 }
 
-void *mst_native_arena_alloc(struct mst_native_arena *arena, size_t size)
+void *mst_native_arena_more(struct mst_native_arena *arena, size_t size)
 {
     unsigned char *p;
 
-    if (size > SIZE_MAX - (ALIGNMENT - 1)) {
-        arena->full = true;
-        return NULL;
+    /* Something large gets memory of its own, so that the rest of a chunk is not wasted. */
+    if (size > CHUNK / 4) {
+        return chunk_new(arena, size);
     }
-    /* What it takes counts: many single bytes are sixteen times as much. */
-    size = (size + (ALIGNMENT - 1)) & ~(size_t)(ALIGNMENT - 1);
-    if (size > arena->used_max - arena->used) {
-        arena->full = true;
-        return NULL;
+    p = chunk_new(arena, CHUNK);
+    if (p) {
+        arena->next = p + size;
+        arena->left = CHUNK - size;
     }
-    arena->used += size;
-    if (size > arena->left) {
-        /* Something large gets memory of its own, so that the rest of a chunk is not wasted. */
-        if (size > CHUNK / 4) {
-            return chunk_new(arena, size);
-        }
-        p = chunk_new(arena, CHUNK);
-        if (!p) {
-            return NULL;
-        }
-        arena->next = p;
-        arena->left = CHUNK;
-    }
-    p = arena->next;
-    arena->next += size;
-    arena->left -= size;
     return p;
-}
-
-void *mst_native_arena_array(struct mst_native_arena *arena, size_t count, size_t size)
-{
-    if (size != 0 && count > SIZE_MAX / size) {
-        arena->full = true;
-        return NULL;
-    }
-    return mst_native_arena_alloc(arena, count * size);
 }

@@ -158,30 +158,40 @@ static muster_status goodbye(struct service *service)
     return service->stream.dead;
 }
 
+static muster_status refuse_request(struct service *service, const struct mst_wrong *wrong,
+                                    uint64_t id)
+{
+    char why[sizeof(service->stream.reason)];
+    struct mst_text text = mst_text_in(why, sizeof(why));
+
+    if (!service->stream.dead) {
+        mst_wrong_say(&text, wrong);
+        (void)mst_native_stream_fail(&service->stream, MUSTER_EPROTO, "request %" PRIu64 ": %s", id,
+                                     why);
+    }
+    return goodbye(service);
+}
+
 static muster_status take_request(struct service *service, struct mst_request *out)
 {
     struct mst_slice payload;
     struct mst_wrong wrong;
     muster_status status = mst_native_stream_frame(&service->stream, &payload);
-    char why[sizeof(service->stream.reason)];
-    struct mst_text text = mst_text_in(why, sizeof(why));
 
+    if (status == MUSTER_MORE) {
+        return status;
+    }
     if (status == MUSTER_OK) {
         status =
             mst_native_stream_decode(&service->stream, &mst_request_fields, payload, out, &wrong);
     }
-    if (status == MUSTER_OK && !wrong.unknown) {
+    if (status != MUSTER_OK) {
+        return refuse_request(service, &wrong, out->id);
+    }
+    if (!wrong.unknown) {
         out->bytes = payload;
     }
-    if (status == MUSTER_OK || status == MUSTER_MORE) {
-        return status;
-    }
-    if (!service->stream.dead) {
-        mst_wrong_say(&text, &wrong);
-        (void)mst_native_stream_fail(&service->stream, status, "request %" PRIu64 ": %s", out->id,
-                                     why);
-    }
-    return goodbye(service);
+    return status;
 }
 
 static muster_status service_next(struct mst_codec *codec, struct mst_request *out)

@@ -287,47 +287,41 @@ muster_status mst_native_stream_next(struct mst_native_stream *stream,
                                : status;
 }
 
-/* Where the `size` bytes of a frame's payload go. NULL: `*why` is ENOMEM or ELIMIT. */
-static unsigned char *open_frame(struct mst_native_stream *stream, size_t size, muster_status *why)
+/* Room for a frame with a payload of `size` bytes. */
+static muster_status open_frame(struct mst_native_stream *stream, size_t size, unsigned char **out)
 {
     size_t left = stream->out.size_max - mst_buffer_content(&stream->out).size;
-    unsigned char *bytes;
 
-    if (left < MST_NATIVE_HEAD_SIZE || left - MST_NATIVE_HEAD_SIZE < size || size > UINT32_MAX) {
-        *why = MUSTER_ELIMIT;
-        return NULL;
+    if (size > stream->frame_bytes_max || size > UINT32_MAX || MST_NATIVE_HEAD_SIZE + size > left) {
+        return MUSTER_ELIMIT;
     }
-    bytes = mst_buffer_reserve(&stream->out, MST_NATIVE_HEAD_SIZE + size);
-    if (!bytes) {
-        *why = MUSTER_ENOMEM;
-        return NULL;
-    }
-    for (unsigned i = 0; i < MST_NATIVE_HEAD_SIZE; i++) {
-        bytes[i] = (unsigned char)(size >> (24 - 8 * i));
-    }
-    return bytes + MST_NATIVE_HEAD_SIZE;
+    *out = mst_buffer_reserve(&stream->out, MST_NATIVE_HEAD_SIZE + size);
+    return *out ? MUSTER_OK : MUSTER_ENOMEM;
 }
 
-/* Most messages are small: they are encoded once, and of others that tells how large they are. */
+/* Most messages are small: they are encoded once. Encoding another one says how large it is. */
 muster_status mst_native_stream_put(struct mst_native_stream *stream,
                                     const struct mst_message *type, const void *from, size_t *size)
 {
-    unsigned char small[SMALL_MESSAGE];
-    muster_status why = MUSTER_ELIMIT;
-    unsigned char *bytes;
+    unsigned char small[SMALL_MESSAGE], *frame;
+    muster_status status;
 
     *size = mst_encode(type, from, small, sizeof small);
     if (*size == 0 && type->which) {
         return MUSTER_EINVAL;
     }
-    bytes = *size <= stream->frame_bytes_max ? open_frame(stream, *size, &why) : NULL;
-    if (!bytes) {
-        return why;
+    status = open_frame(stream, *size, &frame);
+    if (status != MUSTER_OK) {
+        return status;
     }
+    frame[0] = (unsigned char)(*size >> 24);
+    frame[1] = (unsigned char)(*size >> 16);
+    frame[2] = (unsigned char)(*size >> 8);
+    frame[3] = (unsigned char)*size;
     if (*size <= sizeof small) {
-        memcpy(bytes, small + sizeof small - *size, *size);
+        memcpy(frame + MST_NATIVE_HEAD_SIZE, small + sizeof small - *size, *size);
     } else {
-        (void)mst_encode(type, from, bytes, *size);
+        (void)mst_encode(type, from, frame + MST_NATIVE_HEAD_SIZE, *size);
     }
     mst_buffer_commit(&stream->out, MST_NATIVE_HEAD_SIZE + *size);
     return MUSTER_OK;
