@@ -48,16 +48,16 @@ static void measure(const char *name, struct mst_cluster_message *message)
             check(mst_cluster_codec_send(here, message) == MUSTER_OK, "send");
         }
         sending_ns += now_ns() - before_ns;
-        output = mst_cluster_codec_output(here);
+        output = mst_native_stream_output(&here->stream);
         before_ns = now_ns();
-        check(mst_cluster_codec_lend(there, output) == MUSTER_OK, "lend");
+        check(mst_native_stream_lend(&there->stream, output) == MUSTER_OK, "lend");
         for (int i = 0; i < BATCH; i++) {
             check(mst_cluster_codec_next(there, &got) == MUSTER_OK, "next");
         }
         taking_ns += now_ns() - before_ns;
         check(got.attempt.closure == message->attempt.closure, "what came is what was sent");
         check(mst_cluster_codec_next(there, &got) == MUSTER_MORE, "nothing more");
-        mst_cluster_codec_written(here, output.size);
+        mst_native_stream_written(&here->stream, output.size);
     }
     printf("{\"name\":\"%s\",\"send_ns\":%.1f,\"take_ns\":%.1f}\n", name,
            (double)sending_ns / BATCH / BATCHES, (double)taking_ns / BATCH / BATCHES);

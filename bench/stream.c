@@ -81,7 +81,7 @@ static void wait_for(short events)
 static void flush(void)
 {
     for (;;) {
-        struct mst_slice output = mst_native_client_output(stream.codec);
+        struct mst_slice output = mst_native_stream_output(&stream.codec->stream);
         if (output.size == 0 && mst_channel_pending(&stream.channel) == 0) {
             return;
         }
@@ -89,7 +89,7 @@ static void flush(void)
         if (taken < 0) {
             die("send");
         }
-        mst_native_client_written(stream.codec, (size_t)taken);
+        mst_native_stream_written(&stream.codec->stream, (size_t)taken);
         if (stream.channel.blocked) {
             wait_for(POLLOUT);
         } else if (taken == 0 && mst_channel_pending(&stream.channel) == 0) {
@@ -110,9 +110,9 @@ static unsigned receive(void)
                            : stream.channel.tls ? mst_tls_reason(stream.channel.tls)
                                                 : strerror(errno));
     }
-    if (got > 0 && mst_native_client_feed(stream.codec, mst_slice_of(stream.input, (size_t)got)) !=
-                       MUSTER_OK) {
-        give_up("feed", mst_native_client_reason(stream.codec));
+    if (got > 0 && mst_native_stream_feed(&stream.codec->stream,
+                                          mst_slice_of(stream.input, (size_t)got)) != MUSTER_OK) {
+        give_up("feed", stream.codec->stream.reason);
     }
     while (mst_native_client_next(stream.codec, &reply) == MUSTER_OK) {
         if (reply.status != MUSTER_OK) {

@@ -64,15 +64,15 @@ static void travels(struct stage *stage, const struct mst_cluster_message *sent)
     struct mst_slice output;
 
     MST_ASSERT(mst_cluster_codec_send(stage->here, sent) == MUSTER_OK);
-    output = mst_cluster_codec_output(stage->here);
+    output = mst_native_stream_output(&stage->here->stream);
     MST_ASSERT(output.size <= sizeof preamble + 4 + mst_cluster_codec_size_max(sent));
-    MST_ASSERT(mst_cluster_codec_feed(stage->there, mst_slice_of(output.data, output.size - 1)) ==
-               MUSTER_OK);
+    MST_ASSERT(mst_native_stream_feed(&stage->there->stream,
+                                      mst_slice_of(output.data, output.size - 1)) == MUSTER_OK);
     MST_ASSERT(mst_cluster_codec_next(stage->there, &got) == MUSTER_MORE);
-    MST_ASSERT(mst_cluster_codec_feed(
-                   stage->there, mst_slice_of((const char *)output.data + output.size - 1, 1)) ==
-               MUSTER_OK);
-    mst_cluster_codec_written(stage->here, output.size);
+    MST_ASSERT(mst_native_stream_feed(
+                   &stage->there->stream,
+                   mst_slice_of((const char *)output.data + output.size - 1, 1)) == MUSTER_OK);
+    mst_native_stream_written(&stage->here->stream, output.size);
     MST_ASSERT(mst_cluster_codec_next(stage->there, &got) == MUSTER_OK);
     MST_ASSERT(cluster_message_equal(sent, &got));
     MST_ASSERT(mst_cluster_codec_next(stage->there, &got) == MUSTER_MORE);
@@ -99,11 +99,11 @@ static muster_status give(void *ctx, struct mst_slice piece, struct mst_prng *pr
     bool lent = mst_prng_below(prng, 2);
     muster_status status;
 
-    MST_ASSERT((lent ? mst_cluster_codec_lend(stage->pieces, piece)
-                     : mst_cluster_codec_feed(stage->pieces, piece)) == MUSTER_OK);
+    MST_ASSERT((lent ? mst_native_stream_lend(&stage->pieces->stream, piece)
+                     : mst_native_stream_feed(&stage->pieces->stream, piece)) == MUSTER_OK);
     status = take(stage);
     if (lent && status == MUSTER_MORE) {
-        MST_ASSERT(mst_cluster_codec_keep(stage->pieces) == MUSTER_OK);
+        MST_ASSERT(mst_native_stream_keep(&stage->pieces->stream) == MUSTER_OK);
     }
     return status;
 }
@@ -115,12 +115,12 @@ static void same_end(struct stage *stage, muster_status status)
 
     MST_ASSERT(mst_cluster_codec_next(whole, &message) == status);
     if (status == MUSTER_MORE) {
-        status = mst_cluster_codec_end(pieces);
-        MST_ASSERT(mst_cluster_codec_end(whole) == status);
+        status = mst_native_stream_end(&pieces->stream);
+        MST_ASSERT(mst_native_stream_end(&whole->stream) == status);
     }
-    MST_ASSERT(strcmp(mst_cluster_codec_reason(pieces), mst_cluster_codec_reason(whole)) == 0);
-    MST_ASSERT((mst_cluster_codec_reason(pieces)[0] == '\0') == (status == MUSTER_OK));
-    mst_cluster_codec_written(pieces, mst_cluster_codec_output(pieces).size);
+    MST_ASSERT(strcmp(pieces->stream.reason, whole->stream.reason) == 0);
+    MST_ASSERT((pieces->stream.reason[0] == '\0') == (status == MUSTER_OK));
+    mst_native_stream_written(&pieces->stream, mst_native_stream_output(&pieces->stream).size);
     MST_ASSERT(status != MUSTER_OK || stage->mem.live <= IDLE_MAX);
 }
 
@@ -130,8 +130,8 @@ static void bytes_arrive(struct stage *stage, struct fuzz_bytes *input, unsigned
     uint64_t seed = fuzz_number(input, 2);
 
     fuzz_stream_compose(&stream, INPUT_MAX, mode, mst_slice_of(preamble, sizeof preamble), input);
-    MST_ASSERT(mst_cluster_codec_feed(stage->whole, mst_slice_of(stream.bytes, stream.size)) ==
-               MUSTER_OK);
+    MST_ASSERT(mst_native_stream_feed(&stage->whole->stream,
+                                      mst_slice_of(stream.bytes, stream.size)) == MUSTER_OK);
     same_end(stage, fuzz_stream_give(&stream, seed, take(stage), give, stage));
 }
 

@@ -14,14 +14,14 @@ enum { MESSAGES_MAX = 16 };
 
 struct stage {
     struct counted_mem mem;
-    struct mst_codec *service;
+    struct mst_native_service *service;
     struct mst_native_client *client;
     struct message_generator generator;
 };
 
 static void feed_service(struct stage *stage, struct mst_slice bytes)
 {
-    MST_ASSERT(stage->service->ops->feed(stage->service, bytes) == MUSTER_OK);
+    MST_ASSERT(mst_native_stream_feed(&stage->service->stream, bytes) == MUSTER_OK);
 }
 
 /* All but the last byte, which is nothing yet; then that. */
@@ -32,15 +32,15 @@ static void request_travels(struct stage *stage)
     struct mst_slice output;
 
     MST_ASSERT(mst_native_client_send(stage->client, sent) == MUSTER_OK);
-    output = mst_native_client_output(stage->client);
+    output = mst_native_stream_output(&stage->client->stream);
     MST_ASSERT(output.size > 0);
     feed_service(stage, mst_slice_of(output.data, output.size - 1));
-    MST_ASSERT(stage->service->ops->next(stage->service, &got) == MUSTER_MORE);
+    MST_ASSERT(mst_native_service_next(stage->service, &got) == MUSTER_MORE);
     feed_service(stage, mst_slice_of((const char *)output.data + output.size - 1, 1));
-    mst_native_client_written(stage->client, output.size);
-    MST_ASSERT(stage->service->ops->next(stage->service, &got) == MUSTER_OK);
+    mst_native_stream_written(&stage->client->stream, output.size);
+    MST_ASSERT(mst_native_service_next(stage->service, &got) == MUSTER_OK);
     MST_ASSERT(message_request_equal(sent, &got));
-    MST_ASSERT(stage->service->ops->next(stage->service, &got) == MUSTER_MORE);
+    MST_ASSERT(mst_native_service_next(stage->service, &got) == MUSTER_MORE);
 }
 
 static void reply_travels(struct stage *stage)
@@ -49,16 +49,16 @@ static void reply_travels(struct stage *stage)
     struct mst_reply got;
     struct mst_slice output;
 
-    MST_ASSERT(stage->service->ops->answer(stage->service, sent) == MUSTER_OK);
-    output = stage->service->ops->output(stage->service);
+    MST_ASSERT(mst_native_service_answer(stage->service, sent) == MUSTER_OK);
+    output = mst_native_stream_output(&stage->service->stream);
     MST_ASSERT(output.size > 0);
-    MST_ASSERT(mst_native_client_feed(stage->client, mst_slice_of(output.data, output.size - 1)) ==
-               MUSTER_OK);
+    MST_ASSERT(mst_native_stream_feed(&stage->client->stream,
+                                      mst_slice_of(output.data, output.size - 1)) == MUSTER_OK);
     MST_ASSERT(mst_native_client_next(stage->client, &got) == MUSTER_MORE);
-    MST_ASSERT(mst_native_client_feed(
-                   stage->client, mst_slice_of((const char *)output.data + output.size - 1, 1)) ==
-               MUSTER_OK);
-    stage->service->ops->written(stage->service, output.size);
+    MST_ASSERT(mst_native_stream_feed(
+                   &stage->client->stream,
+                   mst_slice_of((const char *)output.data + output.size - 1, 1)) == MUSTER_OK);
+    mst_native_stream_written(&stage->service->stream, output.size);
     if (sent->id == 0) { /* which is the service's goodbye */
         MST_ASSERT(mst_native_client_next(stage->client, &got) == MUSTER_EPROTO);
         return;
@@ -70,16 +70,16 @@ static void reply_travels(struct stage *stage)
 
 static void greet(struct stage *stage)
 {
-    struct mst_slice output = mst_native_client_output(stage->client);
+    struct mst_slice output = mst_native_stream_output(&stage->client->stream);
     struct mst_request none;
     struct mst_reply nothing;
 
     feed_service(stage, output);
-    mst_native_client_written(stage->client, output.size);
-    MST_ASSERT(stage->service->ops->next(stage->service, &none) == MUSTER_MORE);
-    output = stage->service->ops->output(stage->service);
-    MST_ASSERT(mst_native_client_feed(stage->client, output) == MUSTER_OK);
-    stage->service->ops->written(stage->service, output.size);
+    mst_native_stream_written(&stage->client->stream, output.size);
+    MST_ASSERT(mst_native_service_next(stage->service, &none) == MUSTER_MORE);
+    output = mst_native_stream_output(&stage->service->stream);
+    MST_ASSERT(mst_native_stream_feed(&stage->client->stream, output) == MUSTER_OK);
+    mst_native_stream_written(&stage->service->stream, output.size);
     MST_ASSERT(mst_native_client_next(stage->client, &nothing) == MUSTER_MORE);
 }
 
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     message_generator_init(&stage.generator, 0);
     stage.generator.bytes = &input;
     counted_mem_init(&stage.mem, 0xa5);
-    MST_ASSERT(mst_native_codec_new(&stage.service, &mst_limits_default, &stage.mem.mem) ==
+    MST_ASSERT(mst_native_service_new(&stage.service, &mst_limits_default, &stage.mem.mem) ==
                MUSTER_OK);
     MST_ASSERT(mst_native_client_new(&stage.client, &mst_limits_default, &stage.mem.mem) ==
                MUSTER_OK);
@@ -104,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             reply_travels(&stage);
         }
     }
-    stage.service->ops->free(stage.service);
+    mst_native_service_free(stage.service);
     mst_native_client_free(stage.client);
     MST_ASSERT(stage.mem.live == 0);
     return 0;

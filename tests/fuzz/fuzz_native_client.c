@@ -27,22 +27,23 @@ static const unsigned char welcome[] = {0, 0, 0, 6, 8, 1, 32, 128, 128, 4};
 struct stage {
     struct counted_mem mem, spare_mem;
     struct mst_native_client *whole, *pieces, *again;
-    struct mst_codec *service;
+    struct mst_native_service *service;
 };
 
 /* The hello reaches the service and the welcome the client, so that replies can follow. */
 static void greet(struct stage *stage)
 {
-    struct mst_slice hello = mst_native_client_output(stage->again);
-    struct mst_codec *service = stage->service;
+    struct mst_slice hello = mst_native_stream_output(&stage->again->stream);
+    struct mst_native_service *service = stage->service;
     struct mst_request none;
     struct mst_reply nothing;
 
-    MST_ASSERT(service->ops->feed(service, hello) == MUSTER_OK);
-    mst_native_client_written(stage->again, hello.size);
-    MST_ASSERT(service->ops->next(service, &none) == MUSTER_MORE);
-    MST_ASSERT(mst_native_client_feed(stage->again, service->ops->output(service)) == MUSTER_OK);
-    service->ops->written(service, service->ops->output(service).size);
+    MST_ASSERT(mst_native_stream_feed(&service->stream, hello) == MUSTER_OK);
+    mst_native_stream_written(&stage->again->stream, hello.size);
+    MST_ASSERT(mst_native_service_next(service, &none) == MUSTER_MORE);
+    MST_ASSERT(mst_native_stream_feed(&stage->again->stream,
+                                      mst_native_stream_output(&service->stream)) == MUSTER_OK);
+    mst_native_stream_written(&service->stream, mst_native_stream_output(&service->stream).size);
     MST_ASSERT(mst_native_client_next(stage->again, &nothing) == MUSTER_MORE);
 }
 
@@ -58,8 +59,8 @@ static void stage_init(struct stage *stage)
     MST_ASSERT(mst_native_client_new(&stage->whole, &limits, &stage->spare_mem.mem) == MUSTER_OK);
     MST_ASSERT(mst_native_client_new(&stage->again, &mst_limits_default, &stage->spare_mem.mem) ==
                MUSTER_OK);
-    MST_ASSERT(mst_native_codec_new(&stage->service, &mst_limits_default, &stage->spare_mem.mem) ==
-               MUSTER_OK);
+    MST_ASSERT(mst_native_service_new(&stage->service, &mst_limits_default,
+                                      &stage->spare_mem.mem) == MUSTER_OK);
     greet(stage);
 }
 
@@ -68,18 +69,19 @@ static void stage_fini(struct stage *stage)
     mst_native_client_free(stage->whole);
     mst_native_client_free(stage->pieces);
     mst_native_client_free(stage->again);
-    stage->service->ops->free(stage->service);
+    mst_native_service_free(stage->service);
     MST_ASSERT(stage->mem.live == 0 && stage->spare_mem.live == 0);
 }
 
 static void say_again(struct stage *stage, const struct mst_reply *reply)
 {
-    struct mst_codec *service = stage->service;
+    struct mst_native_service *service = stage->service;
     struct mst_reply got;
 
-    MST_ASSERT(service->ops->answer(service, reply) == MUSTER_OK);
-    MST_ASSERT(mst_native_client_feed(stage->again, service->ops->output(service)) == MUSTER_OK);
-    service->ops->written(service, service->ops->output(service).size);
+    MST_ASSERT(mst_native_service_answer(service, reply) == MUSTER_OK);
+    MST_ASSERT(mst_native_stream_feed(&stage->again->stream,
+                                      mst_native_stream_output(&service->stream)) == MUSTER_OK);
+    mst_native_stream_written(&service->stream, mst_native_stream_output(&service->stream).size);
     MST_ASSERT(mst_native_client_next(stage->again, &got) == MUSTER_OK);
     MST_ASSERT(message_reply_equal(reply, &got));
     MST_ASSERT(mst_native_client_next(stage->again, &got) == MUSTER_MORE);
@@ -104,7 +106,7 @@ static muster_status give(void *ctx, struct mst_slice piece, struct mst_prng *pr
     struct stage *stage = ctx;
 
     (void)prng;
-    MST_ASSERT(mst_native_client_feed(stage->pieces, piece) == MUSTER_OK);
+    MST_ASSERT(mst_native_stream_feed(&stage->pieces->stream, piece) == MUSTER_OK);
     return take(stage);
 }
 
@@ -115,13 +117,13 @@ static void same_end(struct stage *stage, muster_status status)
 
     MST_ASSERT(mst_native_client_next(whole, &reply) == status);
     if (status == MUSTER_MORE) {
-        status = mst_native_client_end(pieces);
-        MST_ASSERT(mst_native_client_end(whole) == status);
+        status = mst_native_stream_end(&pieces->stream);
+        MST_ASSERT(mst_native_stream_end(&whole->stream) == status);
     }
-    MST_ASSERT(strcmp(mst_native_client_reason(pieces), mst_native_client_reason(whole)) == 0);
-    MST_ASSERT((mst_native_client_reason(pieces)[0] == '\0') == (status == MUSTER_OK));
-    MST_ASSERT(mst_native_client_refused(pieces) == mst_native_client_refused(whole));
-    mst_native_client_written(pieces, mst_native_client_output(pieces).size);
+    MST_ASSERT(strcmp(pieces->stream.reason, whole->stream.reason) == 0);
+    MST_ASSERT((pieces->stream.reason[0] == '\0') == (status == MUSTER_OK));
+    MST_ASSERT(pieces->refused == whole->refused);
+    mst_native_stream_written(&pieces->stream, mst_native_stream_output(&pieces->stream).size);
     MST_ASSERT(status != MUSTER_OK || stage->mem.live <= IDLE_MAX);
 }
 
@@ -135,8 +137,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_stream_compose(&stream, INPUT_MAX, mode, mst_slice_of(welcome, sizeof welcome), &input);
     stage_init(&stage);
-    MST_ASSERT(mst_native_client_feed(stage.whole, mst_slice_of(stream.bytes, stream.size)) ==
-               MUSTER_OK);
+    MST_ASSERT(mst_native_stream_feed(&stage.whole->stream,
+                                      mst_slice_of(stream.bytes, stream.size)) == MUSTER_OK);
     same_end(&stage, fuzz_stream_give(&stream, seed, take(&stage), give, &stage));
     stage_fini(&stage);
     return 0;

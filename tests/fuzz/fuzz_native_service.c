@@ -30,7 +30,7 @@ static const unsigned char greeting[] = {'M', 'U', 'S', 'T', 'E', 'R', 0,  1,
  * once more. */
 struct stage {
     struct counted_mem mem, spare_mem;
-    struct mst_codec *whole, *pieces, *again;
+    struct mst_native_service *whole, *pieces, *again;
     struct mst_native_client *client;
 };
 
@@ -42,9 +42,9 @@ static void stage_init(struct stage *stage)
     limits.output_bytes_max = OUTPUT_MAX;
     counted_mem_init(&stage->mem, 0xa5);
     counted_mem_init(&stage->spare_mem, 0x5a);
-    MST_ASSERT(mst_native_codec_new(&stage->pieces, &limits, &stage->mem.mem) == MUSTER_OK);
-    MST_ASSERT(mst_native_codec_new(&stage->whole, &limits, &stage->spare_mem.mem) == MUSTER_OK);
-    MST_ASSERT(mst_native_codec_new(&stage->again, &mst_limits_default, &stage->spare_mem.mem) ==
+    MST_ASSERT(mst_native_service_new(&stage->pieces, &limits, &stage->mem.mem) == MUSTER_OK);
+    MST_ASSERT(mst_native_service_new(&stage->whole, &limits, &stage->spare_mem.mem) == MUSTER_OK);
+    MST_ASSERT(mst_native_service_new(&stage->again, &mst_limits_default, &stage->spare_mem.mem) ==
                MUSTER_OK);
     MST_ASSERT(mst_native_client_new(&stage->client, &mst_limits_default, &stage->spare_mem.mem) ==
                MUSTER_OK);
@@ -52,9 +52,9 @@ static void stage_init(struct stage *stage)
 
 static void stage_fini(struct stage *stage)
 {
-    stage->whole->ops->free(stage->whole);
-    stage->pieces->ops->free(stage->pieces);
-    stage->again->ops->free(stage->again);
+    mst_native_service_free(stage->whole);
+    mst_native_service_free(stage->pieces);
+    mst_native_service_free(stage->again);
     mst_native_client_free(stage->client);
     MST_ASSERT(stage->mem.live == 0 && stage->spare_mem.live == 0);
 }
@@ -65,12 +65,12 @@ static void say_again(struct stage *stage, const struct mst_request *request)
     struct mst_slice output;
 
     MST_ASSERT(mst_native_client_send(stage->client, request) == MUSTER_OK);
-    output = mst_native_client_output(stage->client);
-    MST_ASSERT(stage->again->ops->feed(stage->again, output) == MUSTER_OK);
-    mst_native_client_written(stage->client, output.size);
-    MST_ASSERT(stage->again->ops->next(stage->again, &got) == MUSTER_OK);
+    output = mst_native_stream_output(&stage->client->stream);
+    MST_ASSERT(mst_native_stream_feed(&stage->again->stream, output) == MUSTER_OK);
+    mst_native_stream_written(&stage->client->stream, output.size);
+    MST_ASSERT(mst_native_service_next(stage->again, &got) == MUSTER_OK);
     MST_ASSERT(message_request_equal(request, &got));
-    MST_ASSERT(stage->again->ops->next(stage->again, &got) == MUSTER_MORE);
+    MST_ASSERT(mst_native_service_next(stage->again, &got) == MUSTER_MORE);
 }
 
 /* What is whole by now, and the same from the one that was given everything at once. */
@@ -79,8 +79,8 @@ static muster_status take(struct stage *stage)
     struct mst_request request, other;
     muster_status status;
 
-    while ((status = stage->pieces->ops->next(stage->pieces, &request)) == MUSTER_OK) {
-        MST_ASSERT(stage->whole->ops->next(stage->whole, &other) == MUSTER_OK);
+    while ((status = mst_native_service_next(stage->pieces, &request)) == MUSTER_OK) {
+        MST_ASSERT(mst_native_service_next(stage->whole, &other) == MUSTER_OK);
         MST_ASSERT(message_request_equal(&request, &other));
         say_again(stage, &request);
     }
@@ -93,24 +93,25 @@ static muster_status give(void *ctx, struct mst_slice piece, struct mst_prng *pr
     struct stage *stage = ctx;
 
     (void)prng;
-    MST_ASSERT(stage->pieces->ops->feed(stage->pieces, piece) == MUSTER_OK);
+    MST_ASSERT(mst_native_stream_feed(&stage->pieces->stream, piece) == MUSTER_OK);
     return take(stage);
 }
 
 static void same_end(struct stage *stage, muster_status status)
 {
     struct mst_request request;
-    struct mst_codec *pieces = stage->pieces, *whole = stage->whole;
+    struct mst_native_service *pieces = stage->pieces, *whole = stage->whole;
 
-    MST_ASSERT(whole->ops->next(whole, &request) == status);
+    MST_ASSERT(mst_native_service_next(whole, &request) == status);
     if (status == MUSTER_MORE) {
-        status = pieces->ops->end(pieces);
-        MST_ASSERT(whole->ops->end(whole) == status);
+        status = mst_native_stream_end(&pieces->stream);
+        MST_ASSERT(mst_native_stream_end(&whole->stream) == status);
     }
-    MST_ASSERT(strcmp(pieces->ops->reason(pieces), whole->ops->reason(whole)) == 0);
-    MST_ASSERT((pieces->ops->reason(pieces)[0] == '\0') == (status == MUSTER_OK));
-    MST_ASSERT(mst_slice_equal(pieces->ops->output(pieces), whole->ops->output(whole)));
-    pieces->ops->written(pieces, pieces->ops->output(pieces).size);
+    MST_ASSERT(strcmp(pieces->stream.reason, whole->stream.reason) == 0);
+    MST_ASSERT((pieces->stream.reason[0] == '\0') == (status == MUSTER_OK));
+    MST_ASSERT(mst_slice_equal(mst_native_stream_output(&pieces->stream),
+                               mst_native_stream_output(&whole->stream)));
+    mst_native_stream_written(&pieces->stream, mst_native_stream_output(&pieces->stream).size);
     MST_ASSERT(status != MUSTER_OK || stage->mem.live <= IDLE_MAX);
 }
 
@@ -124,8 +125,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_stream_compose(&stream, INPUT_MAX, mode, mst_slice_of(greeting, sizeof greeting), &input);
     stage_init(&stage);
-    MST_ASSERT(stage.whole->ops->lend(stage.whole, mst_slice_of(stream.bytes, stream.size)) ==
-               MUSTER_OK);
+    MST_ASSERT(mst_native_stream_lend(&stage.whole->stream,
+                                      mst_slice_of(stream.bytes, stream.size)) == MUSTER_OK);
     same_end(&stage, fuzz_stream_give(&stream, seed, take(&stage), give, &stage));
     stage_fini(&stage);
     return 0;

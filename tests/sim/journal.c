@@ -542,7 +542,7 @@ static void leave_connections(struct sim *sim, bool with_host)
         struct sim_conn *conn = net->conns[i];
 
         if (conn->codec) {
-            conn->codec->ops->free(conn->codec);
+            mst_native_service_free(conn->codec);
             conn->codec = NULL;
         }
         conn->orphaned = conn->orphaned || conn->admitted;

@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "base/slice.h"
-#include "proto/codec.h"
 #include "proto/native/native.h"
 #include "proto/request.h"
 
@@ -66,7 +65,7 @@ struct sim_conn {
     uint64_t held_until_ns; /* nothing passes before */
     bool severed;           /* nothing passes any more; who writes is answered by a reset */
     struct sim_end end[2];
-    struct mst_codec *codec;                /* the service's */
+    struct mst_native_service *codec;       /* the service's */
     struct mst_native_client *client_codec; /* the client's */
     bool admitted;                          /* the core knows it */
     bool orphaned;                          /* it did when it died */

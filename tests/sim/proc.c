@@ -396,7 +396,7 @@ static bool read_some(struct sim *sim, struct sim_proc *proc, struct sim_conn *c
     if (in.size > 1 && sim_chance(sim, 20)) {
         in.size = 1 + (size_t)sim_below(sim, in.size);
     }
-    status = mst_native_client_feed(conn->client_codec, in);
+    status = mst_native_stream_feed(&conn->client_codec->stream, in);
     sim_net_take(sim, conn, SIM_CLIENT, in.size);
     while (status == MUSTER_OK) {
         status = mst_native_client_next(conn->client_codec, &reply);
@@ -444,13 +444,13 @@ static void flush(struct sim *sim, struct sim_proc *proc)
     struct sim_conn *conn = proc->conn;
 
     while (conn && conn->client_codec) {
-        struct mst_slice output = mst_native_client_output(conn->client_codec);
+        struct mst_slice output = mst_native_stream_output(&conn->client_codec->stream);
         size_t sent = output.size ? sim_net_write(sim, conn, SIM_CLIENT, output) : 0;
 
         if (sent == 0) {
             return;
         }
-        mst_native_client_written(conn->client_codec, sent);
+        mst_native_stream_written(&conn->client_codec->stream, sent);
     }
 }
 

@@ -103,8 +103,8 @@ static void explain(struct sim *sim)
                      conn->id.id, (int)conn->attempt, conn->end[SIM_SERVICE].flying,
                      sim_net_received(conn, SIM_SERVICE).size, conn->end[SIM_CLIENT].flying,
                      sim_net_received(conn, SIM_CLIENT).size,
-                     conn->codec ? conn->codec->ops->output(conn->codec).size : 0, conn->severed,
-                     conn->end[0].open, conn->end[1].open);
+                     conn->codec ? mst_native_stream_output(&conn->codec->stream).size : 0,
+                     conn->severed, conn->end[0].open, conn->end[1].open);
         }
     }
 }

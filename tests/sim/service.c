@@ -71,7 +71,7 @@ static void drop(struct sim *sim, struct sim_conn *conn)
         sim_journal_close(sim, conn->id);
     }
     if (conn->codec) {
-        conn->codec->ops->free(conn->codec);
+        mst_native_service_free(conn->codec);
         conn->codec = NULL;
     }
     sim_net_close(sim, conn, SIM_SERVICE);
@@ -80,13 +80,13 @@ static void drop(struct sim *sim, struct sim_conn *conn)
 static void flush(struct sim *sim, struct sim_conn *conn)
 {
     while (sim_service_step(sim)) {
-        struct mst_slice output = conn->codec->ops->output(conn->codec);
+        struct mst_slice output = mst_native_stream_output(&conn->codec->stream);
         size_t sent = output.size ? sim_net_write(sim, conn, SIM_SERVICE, output) : 0;
 
         if (sent == 0) {
             return;
         }
-        conn->codec->ops->written(conn->codec, sent);
+        mst_native_stream_written(&conn->codec->stream, sent);
     }
 }
 
@@ -108,7 +108,7 @@ static void drain(struct sim *sim)
 
         if (conn->codec && effect->type == MST_EFFECT_REPLY) {
             sim_saw_reply(sim, conn, effect->reply);
-            hang_up = conn->codec->ops->answer(conn->codec, effect->reply) != MUSTER_OK;
+            hang_up = mst_native_service_answer(conn->codec, effect->reply) != MUSTER_OK;
             if (hang_up) {
                 sim_tell(sim,
                          "service: connection %" PRIu64 " of pid=%" PRIu64 ": no room for a reply",
@@ -130,14 +130,14 @@ static bool requests(struct sim *sim, struct sim_conn *conn)
 {
     for (;;) {
         struct mst_request request;
-        muster_status status = conn->codec->ops->next(conn->codec, &request);
+        muster_status status = mst_native_service_next(conn->codec, &request);
 
         if (status == MUSTER_MORE) {
             return true;
         }
         if (status != MUSTER_OK) {
             sim_tell(sim, "service: connection %" PRIu64 ": %s", conn->id.id,
-                     conn->codec->ops->reason(conn->codec));
+                     conn->codec->stream.reason);
             sim_saw_bad_bytes(sim, status);
             return false;
         }
@@ -171,7 +171,7 @@ static bool feed(struct sim *sim, struct sim_conn *conn)
         if (in.size > 1 && sim_chance(sim, 20)) {
             in.size = 1 + (size_t)sim_below(sim, in.size);
         }
-        status = conn->codec->ops->feed(conn->codec, in);
+        status = mst_native_stream_feed(&conn->codec->stream, in);
         if (status != MUSTER_OK) {
             sim_saw_bad_bytes(sim, status);
             return false;
@@ -190,7 +190,7 @@ static bool admit(struct sim *sim, struct sim_conn *conn)
 {
     struct sim_service *service = &sim->service;
 
-    if (mst_native_codec_new(&conn->codec, &service->limits, &service->memory.mem) != MUSTER_OK) {
+    if (mst_native_service_new(&conn->codec, &service->limits, &service->memory.mem) != MUSTER_OK) {
         return false;
     }
     if (sim_journal_accept(sim, conn->id) != MUSTER_OK) {
@@ -353,7 +353,7 @@ void sim_service_fini(struct sim *sim)
 
     for (size_t i = 0; i < net->count; i++) {
         if (net->conns[i]->codec) {
-            net->conns[i]->codec->ops->free(net->conns[i]->codec);
+            mst_native_service_free(net->conns[i]->codec);
             net->conns[i]->codec = NULL;
         }
     }

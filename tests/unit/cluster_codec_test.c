@@ -49,10 +49,10 @@ static void send(struct scene *scene, const struct mst_cluster_message *message)
 
 static void carry(struct scene *scene)
 {
-    struct mst_slice output = mst_cluster_codec_output(scene->here);
+    struct mst_slice output = mst_native_stream_output(&scene->here->stream);
 
-    assert_int_equal(mst_cluster_codec_feed(scene->there, output), MUSTER_OK);
-    mst_cluster_codec_written(scene->here, output.size);
+    assert_int_equal(mst_native_stream_feed(&scene->there->stream, output), MUSTER_OK);
+    mst_native_stream_written(&scene->here->stream, output.size);
 }
 
 /* Any message is sent. What comes out on the other side is what went in. */
@@ -71,9 +71,9 @@ static void every_message_arrives_as_it_was(void **state)
         assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_OK);
         assert_true(cluster_message_equal(sent, &got));
         assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_MORE);
-        assert_string_equal(mst_cluster_codec_reason(scene->there), "");
+        assert_string_equal(scene->there->stream.reason, "");
     }
-    assert_int_equal(mst_cluster_codec_end(scene->there), MUSTER_OK);
+    assert_int_equal(mst_native_stream_end(&scene->there->stream), MUSTER_OK);
     scene_free(scene);
 }
 
@@ -107,7 +107,7 @@ static unsigned take_expected(struct scene *scene, unsigned most)
         assert_true(cluster_message_equal(cluster_generator_any(&scene->expected), &got));
         count++;
     }
-    assert_string_equal(mst_cluster_codec_reason(scene->there), "");
+    assert_string_equal(scene->there->stream.reason, "");
     return count;
 }
 
@@ -121,11 +121,11 @@ static unsigned feed_piece(struct scene *scene, struct mst_slice piece, bool len
     memcpy(alone, piece.data, piece.size);
     piece.data = alone;
     if (lent) {
-        assert_int_equal(mst_cluster_codec_lend(scene->there, piece), MUSTER_OK);
+        assert_int_equal(mst_native_stream_lend(&scene->there->stream, piece), MUSTER_OK);
         count = take_expected(scene, 2);
-        assert_int_equal(mst_cluster_codec_keep(scene->there), MUSTER_OK);
+        assert_int_equal(mst_native_stream_keep(&scene->there->stream), MUSTER_OK);
     } else {
-        assert_int_equal(mst_cluster_codec_feed(scene->there, piece), MUSTER_OK);
+        assert_int_equal(mst_native_stream_feed(&scene->there->stream, piece), MUSTER_OK);
     }
     memset(alone, 0xa5, piece.size);
     free(alone);
@@ -142,7 +142,7 @@ static void messages_cut(cut *how, uint64_t seed)
     for (unsigned i = 0; i < BATCH; i++) {
         send(scene, cluster_generator_any(&scene->generator));
     }
-    output = mst_cluster_codec_output(scene->here);
+    output = mst_native_stream_output(&scene->here->stream);
     for (size_t at = 0; at < output.size;) {
         size_t size = how(&prng);
 
@@ -152,7 +152,7 @@ static void messages_cut(cut *how, uint64_t seed)
         at += size;
     }
     assert_int_equal(count, BATCH);
-    assert_int_equal(mst_cluster_codec_end(scene->there), MUSTER_OK);
+    assert_int_equal(mst_native_stream_end(&scene->there->stream), MUSTER_OK);
     scene_free(scene);
 }
 
@@ -299,11 +299,11 @@ static const struct golden goldens[] = {
 static void drop_preamble(struct mst_cluster_codec *codec)
 {
     static const unsigned char preamble[] = {'M', 'U', 'S', 'T', 'E', 'R', 'C', 1};
-    struct mst_slice output = mst_cluster_codec_output(codec);
+    struct mst_slice output = mst_native_stream_output(&codec->stream);
 
     assert_true(output.size >= sizeof preamble);
     assert_memory_equal(output.data, preamble, sizeof preamble);
-    mst_cluster_codec_written(codec, sizeof preamble);
+    mst_native_stream_written(&codec->stream, sizeof preamble);
 }
 
 /* Each message is sent. The bytes are those that docs/protocol.md prints. */
@@ -317,13 +317,13 @@ static void golden_bytes(void **state)
         struct mst_slice output;
 
         send(scene, &goldens[i].message);
-        output = mst_cluster_codec_output(scene->here);
+        output = mst_native_stream_output(&scene->here->stream);
         if (output.size != goldens[i].size) {
             print_error("%s\n", goldens[i].name);
         }
         assert_int_equal(output.size, goldens[i].size);
         assert_memory_equal(output.data, goldens[i].bytes, output.size);
-        mst_cluster_codec_written(scene->here, output.size);
+        mst_native_stream_written(&scene->here->stream, output.size);
     }
     scene_free(scene);
 }
@@ -343,9 +343,9 @@ static bool drain(struct mst_cluster_codec *codec)
         return true;
     }
     assert_int_equal(status, MUSTER_EPROTO);
-    assert_string_not_equal(mst_cluster_codec_reason(codec), "");
+    assert_string_not_equal(codec->stream.reason, "");
     assert_int_equal(mst_cluster_codec_next(codec, &got), MUSTER_EPROTO);
-    assert_int_equal(mst_cluster_codec_feed(codec, mst_slice_of("", 0)), MUSTER_EPROTO);
+    assert_int_equal(mst_native_stream_feed(&codec->stream, mst_slice_of("", 0)), MUSTER_EPROTO);
     return false;
 }
 
@@ -363,17 +363,18 @@ static void damage_at_every_byte(void **state)
     for (size_t i = 0; i < sizeof goldens / sizeof goldens[0]; i++) {
         send(scene, &goldens[i].message);
     }
-    size = mst_cluster_codec_output(scene->here).size;
+    size = mst_native_stream_output(&scene->here->stream).size;
     bytes = malloc(size);
     assert_non_null(bytes);
-    memcpy(bytes, mst_cluster_codec_output(scene->here).data, size);
+    memcpy(bytes, mst_native_stream_output(&scene->here->stream).data, size);
     for (size_t at = 0; at < size; at++) {
         for (size_t i = 0; i < sizeof wounds; i++) {
             struct mst_cluster_codec *codec = NULL;
 
             assert_int_equal(mst_cluster_codec_new(&codec, NULL, &scene->mem.mem), MUSTER_OK);
             bytes[at] ^= wounds[i];
-            assert_int_equal(mst_cluster_codec_feed(codec, mst_slice_of(bytes, size)), MUSTER_OK);
+            assert_int_equal(mst_native_stream_feed(&codec->stream, mst_slice_of(bytes, size)),
+                             MUSTER_OK);
             bytes[at] ^= wounds[i];
             if (drain(codec)) {
                 alive++;
@@ -396,11 +397,14 @@ static void assert_refused(const char *reason, const unsigned char *payload, siz
     struct scene *scene = scene_new(1, NULL);
     struct mst_cluster_message got;
 
-    assert_int_equal(mst_cluster_codec_feed(scene->there, mst_slice_of(preamble, 8)), MUSTER_OK);
-    assert_int_equal(mst_cluster_codec_feed(scene->there, mst_slice_of(head, 4)), MUSTER_OK);
-    assert_int_equal(mst_cluster_codec_feed(scene->there, mst_slice_of(payload, size)), MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&scene->there->stream, mst_slice_of(preamble, 8)),
+                     MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&scene->there->stream, mst_slice_of(head, 4)),
+                     MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&scene->there->stream, mst_slice_of(payload, size)),
+                     MUSTER_OK);
     assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_EPROTO);
-    assert_string_equal(mst_cluster_codec_reason(scene->there), reason);
+    assert_string_equal(scene->there->stream.reason, reason);
     scene_free(scene);
 }
 
@@ -439,9 +443,10 @@ static void assert_first_words(const char *reason, const char *words, size_t siz
     struct scene *scene = scene_new(1, NULL);
     struct mst_cluster_message got;
 
-    assert_int_equal(mst_cluster_codec_feed(scene->there, mst_slice_of(words, size)), MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&scene->there->stream, mst_slice_of(words, size)),
+                     MUSTER_OK);
     assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_EPROTO);
-    assert_string_equal(mst_cluster_codec_reason(scene->there), reason);
+    assert_string_equal(scene->there->stream.reason, reason);
     assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_EPROTO);
     scene_free(scene);
 }
@@ -478,17 +483,17 @@ static void a_frame_has_a_limit_both_ways(void **state)
     (void)state;
     send(scene, &message); /* of 990, 2 and 3 for the part, 3 for it, and 5 for the message */
     drop_preamble(scene->here);
-    assert_true(mst_cluster_codec_output(scene->here).size <= 4 + 1000);
+    assert_true(mst_native_stream_output(&scene->here->stream).size <= 4 + 1000);
     for (; part.data.size < 1000; part.data.size++) {
-        size_t before = mst_cluster_codec_output(scene->here).size;
+        size_t before = mst_native_stream_output(&scene->here->stream).size;
         muster_status status = mst_cluster_codec_send(scene->here, &message);
 
         if (status != MUSTER_OK) {
             assert_int_equal(status, MUSTER_ELIMIT);
-            assert_int_equal(mst_cluster_codec_output(scene->here).size, before);
+            assert_int_equal(mst_native_stream_output(&scene->here->stream).size, before);
             break;
         }
-        mst_cluster_codec_written(scene->here, before);
+        mst_native_stream_written(&scene->here->stream, before);
     }
     assert_int_equal(part.data.size, 1000 - 9);
     assert_true(mst_cluster_codec_size_max(&message) > 1000);
@@ -496,10 +501,10 @@ static void a_frame_has_a_limit_both_ways(void **state)
     part.data.size = 1000;
     assert_int_equal(mst_cluster_codec_send(scene->here, &message), MUSTER_ELIMIT);
 
-    assert_int_equal(mst_cluster_codec_feed(scene->there, mst_slice_of(head, sizeof head)),
+    assert_int_equal(mst_native_stream_feed(&scene->there->stream, mst_slice_of(head, sizeof head)),
                      MUSTER_OK);
     assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_EPROTO);
-    assert_string_equal(mst_cluster_codec_reason(scene->there),
+    assert_string_equal(scene->there->stream.reason,
                         "at byte 8: a frame of 1001 bytes is over the limit of 1000");
     scene_free(scene);
 }
@@ -522,14 +527,16 @@ static void output_has_a_limit(void **state)
     }
     assert_int_equal(mst_cluster_codec_send(scene->here, &message), MUSTER_ELIMIT);
     assert_int_equal(mst_cluster_codec_send(scene->here, &log), MUSTER_ELIMIT);
-    assert_in_range(mst_cluster_codec_output(scene->here).size, 3400, 4000);
-    assert_int_equal(mst_cluster_codec_lend(scene->there, mst_cluster_codec_output(scene->here)),
+    assert_in_range(mst_native_stream_output(&scene->here->stream).size, 3400, 4000);
+    assert_int_equal(mst_native_stream_lend(&scene->there->stream,
+                                            mst_native_stream_output(&scene->here->stream)),
                      MUSTER_OK);
     while (mst_cluster_codec_next(scene->there, &got) == MUSTER_OK) {
         assert_int_equal(got.attempt.closure, ++taken);
     }
     assert_int_equal(taken, message.attempt.closure - 1);
-    mst_cluster_codec_written(scene->here, mst_cluster_codec_output(scene->here).size);
+    mst_native_stream_written(&scene->here->stream,
+                              mst_native_stream_output(&scene->here->stream).size);
     send(scene, &message); /* it goes on */
     scene_free(scene);
 }
@@ -545,7 +552,7 @@ static void output_may_be_without_a_limit(void **state)
     for (unsigned i = 0; i < 1000; i++) {
         send(scene, &log);
     }
-    assert_true(mst_cluster_codec_output(scene->here).size > 900000);
+    assert_true(mst_native_stream_output(&scene->here->stream).size > 900000);
     scene_free(scene);
 }
 
@@ -583,9 +590,10 @@ static void counts_have_limits(void **state)
     }
     mst_cluster_codec_free(scene->there);
     assert_int_equal(mst_cluster_codec_new(&scene->there, NULL, &scene->mem.mem), MUSTER_OK);
-    assert_int_equal(mst_cluster_codec_feed(scene->there, mst_slice_of(bytes, at)), MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&scene->there->stream, mst_slice_of(bytes, at)),
+                     MUSTER_OK);
     assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_EPROTO);
-    assert_string_equal(mst_cluster_codec_reason(scene->there),
+    assert_string_equal(scene->there->stream.reason,
                         "at byte 8: more parts than a message may have: 65537");
     free(bytes);
     free(parts);
@@ -615,7 +623,7 @@ static void failures_are_cut(void **state)
     }
     message.failure = chain[0];
     send(scene, &message);
-    assert_true(mst_cluster_codec_output(scene->here).size <=
+    assert_true(mst_native_stream_output(&scene->here->stream).size <=
                 4 + 8 + mst_cluster_codec_size_max(&message));
     carry(scene);
     assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_OK);
@@ -660,9 +668,9 @@ static void no_message_is_larger_than_is_said(void **state)
         size_t size;
 
         send(scene, sent);
-        size = mst_cluster_codec_output(scene->here).size;
+        size = mst_native_stream_output(&scene->here->stream).size;
         assert_true(size - 4 <= mst_cluster_codec_size_max(sent));
-        mst_cluster_codec_written(scene->here, size);
+        mst_native_stream_written(&scene->here->stream, size);
     }
     scene_free(scene);
 }
@@ -675,7 +683,7 @@ static void a_message_of_no_type_is_not_sent(void **state)
     (void)state;
     drop_preamble(scene->here);
     assert_int_equal(mst_cluster_codec_send(scene->here, &message), MUSTER_EINVAL);
-    assert_int_equal(mst_cluster_codec_output(scene->here).size, 0);
+    assert_int_equal(mst_native_stream_output(&scene->here->stream).size, 0);
     scene_free(scene);
 }
 
@@ -688,13 +696,13 @@ static void closed_within_a_frame(void **state)
 
     (void)state;
     send(scene, &message);
-    output = mst_cluster_codec_output(scene->here);
+    output = mst_native_stream_output(&scene->here->stream);
     assert_int_equal(
-        mst_cluster_codec_feed(scene->there, mst_slice_of(output.data, output.size - 1)),
+        mst_native_stream_feed(&scene->there->stream, mst_slice_of(output.data, output.size - 1)),
         MUSTER_OK);
     assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_MORE);
-    assert_int_equal(mst_cluster_codec_end(scene->there), MUSTER_EPROTO);
-    assert_string_equal(mst_cluster_codec_reason(scene->there),
+    assert_int_equal(mst_native_stream_end(&scene->there->stream), MUSTER_EPROTO);
+    assert_string_equal(scene->there->stream.reason,
                         "at byte 8: closed in the middle of a frame, after 8 bytes of it");
     scene_free(scene);
 }
@@ -709,15 +717,17 @@ static muster_status exchange(const struct mst_mem *mem, struct cluster_generato
 
     status = status ? status : mst_cluster_codec_new(&there, NULL, mem);
     for (unsigned i = 0; i < CLUSTER_TYPES && !status; i++) {
-        size_t before = mst_cluster_codec_output(here).size;
+        size_t before = mst_native_stream_output(&here->stream).size;
 
         status = mst_cluster_codec_send(here, cluster_generator_of(generator, cluster_types[i]));
-        assert_true(!status || mst_cluster_codec_output(here).size == before);
+        assert_true(!status || mst_native_stream_output(&here->stream).size == before);
     }
-    status = status ? status : mst_cluster_codec_feed(there, mst_cluster_codec_output(here));
+    status = status
+                 ? status
+                 : mst_native_stream_feed(&there->stream, mst_native_stream_output(&here->stream));
     for (unsigned i = 0; i < CLUSTER_TYPES && !status; i++) {
         status = mst_cluster_codec_next(there, &got);
-        assert_true(!status || mst_cluster_codec_reason(there)[0] != '\0');
+        assert_true(!status || there->stream.reason[0] != '\0');
     }
     mst_cluster_codec_free(here);
     mst_cluster_codec_free(there);
@@ -767,7 +777,8 @@ static void an_idle_connection_holds_little(void **state)
     assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_OK);
     assert_true(scene->mem.live > 2);
     assert_int_equal(mst_cluster_codec_next(scene->there, &got), MUSTER_MORE);
-    mst_cluster_codec_written(scene->there, mst_cluster_codec_output(scene->there).size);
+    mst_native_stream_written(&scene->there->stream,
+                              mst_native_stream_output(&scene->there->stream).size);
     assert_in_range(scene->mem.live, 2, 3); /* the codecs, and room for a few bytes of output */
     mst_cluster_codec_free(NULL);
     scene_free(scene);

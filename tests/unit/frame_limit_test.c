@@ -28,9 +28,7 @@ static size_t payload_of(const unsigned char *bytes, size_t size)
 }
 
 /* Bytes in one piece, or cut within the head, behind it and before the end. */
-typedef muster_status feed_fn(void *to, struct mst_slice bytes);
-
-static muster_status feed_in(void *to, feed_fn *feed, const unsigned char *bytes, size_t size,
+static muster_status feed_in(struct mst_native_stream *to, const unsigned char *bytes, size_t size,
                              bool pieces)
 {
     const size_t cuts[] = {0, pieces ? 2 : size, pieces ? 5 : size, pieces ? size - 1 : size, size};
@@ -38,7 +36,8 @@ static muster_status feed_in(void *to, feed_fn *feed, const unsigned char *bytes
 
     for (size_t i = 1; i < sizeof(cuts) / sizeof(cuts[0]) && status == MUSTER_OK; i++) {
         if (cuts[i] > cuts[i - 1]) {
-            status = feed(to, mst_slice_of(bytes + cuts[i - 1], cuts[i] - cuts[i - 1]));
+            status = mst_native_stream_feed(
+                to, mst_slice_of(bytes + cuts[i - 1], cuts[i] - cuts[i - 1]));
         }
     }
     return status;
@@ -80,13 +79,6 @@ static struct mst_limits limits_of(size_t frame_bytes_max)
 
     limits.frame_bytes_max = frame_bytes_max;
     return limits;
-}
-
-static muster_status feed_service(void *to, struct mst_slice bytes)
-{
-    struct mst_codec *codec = to;
-
-    return codec->ops->feed(codec, bytes);
 }
 
 /* So much padding makes a frame of `payload` bytes. */
@@ -144,14 +136,14 @@ static void try_request(ask_fn *ask, size_t payload, bool pieces)
     ask(&asked, request_padding(ask, payload));
     native_link_open(&link, &limits);
     assert_int_equal(mst_native_client_send(link.client, &asked.request), wanted);
-    assert_int_equal(mst_native_client_output(link.client).size,
+    assert_int_equal(mst_native_stream_output(&link.client->stream).size,
                      wanted == MUSTER_OK ? payload + HEAD : 0);
     bytes = request_bytes(ask, payload, &size);
-    assert_int_equal(feed_in(link.service, feed_service, bytes, size, pieces), MUSTER_OK);
-    assert_int_equal(link.service->ops->next(link.service, &got),
+    assert_int_equal(feed_in(&link.service->stream, bytes, size, pieces), MUSTER_OK);
+    assert_int_equal(mst_native_service_next(link.service, &got),
                      wanted == MUSTER_OK ? MUSTER_OK : MUSTER_EPROTO);
     if (wanted != MUSTER_OK) {
-        assert_non_null(strstr(link.service->ops->reason(link.service), "is over the limit of"));
+        assert_non_null(strstr(link.service->stream.reason, "is over the limit of"));
     }
     free(bytes);
     native_link_fini(&link);
@@ -209,7 +201,7 @@ static unsigned char *reply_bytes_of(size_t limit, tell_fn *tell, size_t padded,
 
     tell(&told, padded);
     native_link_open(&link, &limits);
-    assert_int_equal(link.service->ops->answer(link.service, &told.reply), MUSTER_OK);
+    assert_int_equal(mst_native_service_answer(link.service, &told.reply), MUSTER_OK);
     bytes = native_link_take_service(&link, size_out);
     native_link_fini(&link);
     return bytes;
@@ -231,11 +223,6 @@ static size_t reply_padding(tell_fn *tell, size_t payload)
     return size;
 }
 
-static muster_status feed_client(void *to, struct mst_slice bytes)
-{
-    return mst_native_client_feed(to, bytes);
-}
-
 static void try_reply(tell_fn *tell, size_t payload, bool pieces)
 {
     struct mst_limits limits = limits_of(LIMIT);
@@ -245,13 +232,13 @@ static void try_reply(tell_fn *tell, size_t payload, bool pieces)
     struct mst_reply got;
 
     native_link_open(&link, &limits);
-    assert_int_equal(feed_in(link.client, feed_client, bytes, size, pieces), MUSTER_OK);
+    assert_int_equal(feed_in(&link.client->stream, bytes, size, pieces), MUSTER_OK);
     assert_int_equal(mst_native_client_next(link.client, &got), MUSTER_OK);
     assert_int_equal(got.status, payload > LIMIT ? MUSTER_ELIMIT : MUSTER_OK);
     free(bytes);
     bytes = reply_bytes_of(ROOM, tell, padded, &size); /* by a service that allows more */
     assert_int_equal(payload_of(bytes, size), payload);
-    assert_int_equal(feed_in(link.client, feed_client, bytes, size, pieces), MUSTER_OK);
+    assert_int_equal(feed_in(&link.client->stream, bytes, size, pieces), MUSTER_OK);
     assert_int_equal(mst_native_client_next(link.client, &got),
                      payload > LIMIT ? MUSTER_EPROTO : MUSTER_OK);
     free(bytes);
@@ -305,7 +292,7 @@ static void say_log(struct mst_cluster_message *out, struct mst_part *part, size
 
 static void codec_drop_output(struct mst_cluster_codec *codec)
 {
-    mst_cluster_codec_written(codec, mst_cluster_codec_output(codec).size);
+    mst_native_stream_written(&codec->stream, mst_native_stream_output(&codec->stream).size);
 }
 
 static struct mst_cluster_codec *codec_new(size_t limit)
@@ -327,13 +314,8 @@ static size_t message_send(struct mst_cluster_codec *codec, say_fn *say, size_t 
     codec_drop_output(codec);
     say(&message, &part, size);
     assert_int_equal(mst_cluster_codec_send(codec, &message), MUSTER_OK);
-    output = mst_cluster_codec_output(codec);
+    output = mst_native_stream_output(&codec->stream);
     return payload_of(output.data, output.size);
-}
-
-static muster_status feed_codec(void *to, struct mst_slice bytes)
-{
-    return mst_cluster_codec_feed(to, bytes);
 }
 
 static void try_message(say_fn *say, size_t payload, bool pieces)
@@ -341,11 +323,11 @@ static void try_message(say_fn *say, size_t payload, bool pieces)
     struct mst_cluster_codec *more = codec_new(ROOM), *here = codec_new(LIMIT),
                              *there = codec_new(LIMIT);
     struct mst_cluster_message message;
-    struct mst_slice bytes = mst_cluster_codec_output(here); /* the preamble */
+    struct mst_slice bytes = mst_native_stream_output(&here->stream); /* the preamble */
     struct mst_part part;
     size_t size = payload - 64, length = 0;
 
-    assert_int_equal(mst_cluster_codec_feed(there, bytes), MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&there->stream, bytes), MUSTER_OK);
     assert_int_equal(mst_cluster_codec_next(there, &message), MUSTER_MORE);
     codec_drop_output(here);
     for (int i = 0; i < 3 && length != payload; i++) {
@@ -356,9 +338,10 @@ static void try_message(say_fn *say, size_t payload, bool pieces)
     say(&message, &part, size);
     assert_int_equal(mst_cluster_codec_send(here, &message),
                      payload > LIMIT ? MUSTER_ELIMIT : MUSTER_OK);
-    assert_int_equal(mst_cluster_codec_output(here).size, payload > LIMIT ? 0 : payload + HEAD);
-    bytes = mst_cluster_codec_output(more);
-    assert_int_equal(feed_in(there, feed_codec, bytes.data, bytes.size, pieces), MUSTER_OK);
+    assert_int_equal(mst_native_stream_output(&here->stream).size,
+                     payload > LIMIT ? 0 : payload + HEAD);
+    bytes = mst_native_stream_output(&more->stream);
+    assert_int_equal(feed_in(&there->stream, bytes.data, bytes.size, pieces), MUSTER_OK);
     assert_int_equal(mst_cluster_codec_next(there, &message),
                      payload > LIMIT ? MUSTER_EPROTO : MUSTER_OK);
     mst_cluster_codec_free(more);

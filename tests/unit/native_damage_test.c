@@ -17,7 +17,7 @@
 
 static muster_status service_next(struct native_link *link, struct mst_request *out)
 {
-    return link->service->ops->next(link->service, out);
+    return mst_native_service_next(link->service, out);
 }
 
 /* Everything in a request can be read. */
@@ -36,7 +36,7 @@ static void drain_service(struct native_link *link)
         status = service_next(link, &request);
     }
     if (status == MUSTER_EPROTO) {
-        assert_string_not_equal(link->service->ops->reason(link->service), "");
+        assert_string_not_equal(link->service->stream.reason, "");
         assert_int_equal(service_next(link, &request), MUSTER_EPROTO);
     } else {
         assert_int_equal(status, MUSTER_MORE);
@@ -53,7 +53,7 @@ static void drain_client(struct native_link *link)
         status = mst_native_client_next(link->client, &reply);
     }
     if (status == MUSTER_EPROTO) {
-        assert_string_not_equal(mst_native_client_reason(link->client), "");
+        assert_string_not_equal(link->client->stream.reason, "");
     } else {
         assert_int_equal(status, MUSTER_MORE);
     }
@@ -80,7 +80,7 @@ static void one_byte_of_a_request(void **state)
         bytes = native_link_take_client(&link, &size);
         bytes[mst_prng_below(&prng, size < 40 ? size : 40 + (size - 40) % 97)] ^=
             (unsigned char)(1 + mst_prng_below(&prng, 255));
-        assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(bytes, size)),
+        assert_int_equal(mst_native_stream_feed(&link.service->stream, mst_slice_of(bytes, size)),
                          MUSTER_OK);
         drain_service(&link);
         free(bytes);
@@ -106,10 +106,11 @@ static void one_byte_of_a_reply(void **state)
 
         native_link_open(&link, &mst_limits_default);
         assert_int_equal(
-            link.service->ops->answer(link.service, message_generator_reply(generator)), MUSTER_OK);
+            mst_native_service_answer(link.service, message_generator_reply(generator)), MUSTER_OK);
         bytes = native_link_take_service(&link, &size);
         bytes[mst_prng_below(&prng, size)] ^= (unsigned char)(1 + mst_prng_below(&prng, 255));
-        assert_int_equal(mst_native_client_feed(link.client, mst_slice_of(bytes, size)), MUSTER_OK);
+        assert_int_equal(mst_native_stream_feed(&link.client->stream, mst_slice_of(bytes, size)),
+                         MUSTER_OK);
         drain_client(&link);
         free(bytes);
         native_link_fini(&link);
@@ -139,11 +140,12 @@ static void random_payloads(void **state)
             bytes[6] = (unsigned char)(size - 3);
         }
         native_link_open(&link, &mst_limits_default);
-        assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(bytes, 4 + size)),
-                         MUSTER_OK);
+        assert_int_equal(
+            mst_native_stream_feed(&link.service->stream, mst_slice_of(bytes, 4 + size)),
+            MUSTER_OK);
         drain_service(&link);
-        assert_int_equal(mst_native_client_feed(link.client, mst_slice_of(bytes, 4 + size)),
-                         MUSTER_OK);
+        assert_int_equal(
+            mst_native_stream_feed(&link.client->stream, mst_slice_of(bytes, 4 + size)), MUSTER_OK);
         drain_client(&link);
         native_link_fini(&link);
     }
@@ -159,14 +161,16 @@ static void assert_refused(const void *payload, size_t size, const char *reason)
     struct mst_reply reply;
 
     native_link_open(&link, &mst_limits_default);
-    assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(head, 4)), MUSTER_OK);
-    assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(payload, size)), MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&link.service->stream, mst_slice_of(head, 4)),
+                     MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&link.service->stream, mst_slice_of(payload, size)),
+                     MUSTER_OK);
     assert_int_equal(service_next(&link, &request), MUSTER_EPROTO);
-    assert_string_equal(link.service->ops->reason(link.service), reason);
+    assert_string_equal(link.service->stream.reason, reason);
     native_link_to_client(&link);
     assert_int_equal(mst_native_client_next(link.client, &reply), MUSTER_EPROTO);
     memcpy(told + strlen(told), reason, strlen(reason) + 1);
-    assert_non_null(strstr(mst_native_client_reason(link.client), told));
+    assert_non_null(strstr(link.client->stream.reason, told));
     native_link_fini(&link);
 }
 
@@ -226,9 +230,10 @@ static void oversized_frames(void **state)
 
     (void)state;
     native_link_open(&link, &mst_limits_default);
-    assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(head, 4)), MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&link.service->stream, mst_slice_of(head, 4)),
+                     MUSTER_OK);
     assert_int_equal(service_next(&link, &request), MUSTER_EPROTO);
-    assert_string_equal(link.service->ops->reason(link.service),
+    assert_string_equal(link.service->stream.reason,
                         "at byte 27: a frame of 4294967295 bytes is over the limit of 17825792");
     native_link_fini(&link);
 }
@@ -242,11 +247,11 @@ static void closed_within_a_frame(void **state)
 
     (void)state;
     native_link_open(&link, &mst_limits_default);
-    assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(part, sizeof(part))),
-                     MUSTER_OK);
+    assert_int_equal(
+        mst_native_stream_feed(&link.service->stream, mst_slice_of(part, sizeof(part))), MUSTER_OK);
     assert_int_equal(service_next(&link, &request), MUSTER_MORE);
-    assert_int_equal(link.service->ops->end(link.service), MUSTER_EPROTO);
-    assert_string_equal(link.service->ops->reason(link.service),
+    assert_int_equal(mst_native_stream_end(&link.service->stream), MUSTER_EPROTO);
+    assert_string_equal(link.service->stream.reason,
                         "at byte 27: closed in the middle of a frame, after 7 bytes of it");
     native_link_fini(&link);
 }
@@ -280,10 +285,10 @@ static void few_bytes_do_not_become_much_memory(void **state)
         bytes[i] = (unsigned char)(size >> (24 - 8 * i));
     }
     native_link_open(&link, &mst_limits_default);
-    assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(bytes, 4 + size)),
+    assert_int_equal(mst_native_stream_feed(&link.service->stream, mst_slice_of(bytes, 4 + size)),
                      MUSTER_OK);
     assert_int_equal(service_next(&link, &request), MUSTER_EPROTO);
-    assert_string_equal(link.service->ops->reason(link.service),
+    assert_string_equal(link.service->stream.reason,
                         "at byte 27: a message of 2000005 bytes would take more than 24777236 of "
                         "memory");
     native_link_fini(&link);
@@ -321,11 +326,11 @@ static void a_reader_that_does_not_read(void **state)
     (void)state;
     limits.output_bytes_max = 65536;
     native_link_open(&link, &limits);
-    while (link.service->ops->answer(link.service, &reply) == MUSTER_OK) {
+    while (mst_native_service_answer(link.service, &reply) == MUSTER_OK) {
         count++;
     }
-    assert_int_equal(link.service->ops->answer(link.service, &reply), MUSTER_ELIMIT);
-    assert_true(link.service->ops->output(link.service).size <= 65536);
+    assert_int_equal(mst_native_service_answer(link.service, &reply), MUSTER_ELIMIT);
+    assert_true(mst_native_stream_output(&link.service->stream).size <= 65536);
     assert_int_equal(count, 64);
     native_link_to_client(&link); /* every one of them is whole */
     while (count > 0) {
@@ -354,7 +359,7 @@ static void a_reply_beyond_a_frame(void **state)
     assert_non_null(value);
     limits.frame_bytes_max = 65536;
     native_link_open(&link, &limits);
-    assert_int_equal(link.service->ops->answer(link.service, &reply), MUSTER_OK);
+    assert_int_equal(mst_native_service_answer(link.service, &reply), MUSTER_OK);
     native_link_to_client(&link);
     assert_int_equal(mst_native_client_next(link.client, &got), MUSTER_OK);
     assert_int_equal(got.id, 3);
@@ -365,23 +370,25 @@ static void a_reply_beyond_a_frame(void **state)
     assert_in_range(got.detail.asked, 70001, 70100);
 
     assert_int_equal(mst_native_client_send(link.client, &request), MUSTER_ELIMIT);
-    assert_int_equal(mst_native_client_output(link.client).size, 0);
+    assert_int_equal(mst_native_stream_output(&link.client->stream).size, 0);
     native_link_fini(&link);
     free(value);
 }
 
-static void carry(struct mst_codec *service, struct mst_native_client *client, bool up,
+static void carry(struct mst_native_service *service, struct mst_native_client *client, bool up,
                   muster_status *status)
 {
-    struct mst_slice output = up ? mst_native_client_output(client) : service->ops->output(service);
+    struct mst_slice output =
+        up ? mst_native_stream_output(&client->stream) : mst_native_stream_output(&service->stream);
 
     if (*status == MUSTER_OK) {
-        *status = up ? service->ops->feed(service, output) : mst_native_client_feed(client, output);
+        *status = up ? mst_native_stream_feed(&service->stream, output)
+                     : mst_native_stream_feed(&client->stream, output);
     }
 }
 
 /* One request there and one reply back; the first failure ends it. */
-static muster_status exchange(struct mst_codec *service, struct mst_native_client *client,
+static muster_status exchange(struct mst_native_service *service, struct mst_native_client *client,
                               struct message_generator *generator)
 {
     struct mst_request request;
@@ -391,8 +398,9 @@ static muster_status exchange(struct mst_codec *service, struct mst_native_clien
         message_generator_request_of(generator, generator->prng.state % 2 ? MST_WRITE : MST_WAIT));
 
     carry(service, client, true, &status);
-    status = status ? status : service->ops->next(service, &request);
-    status = status ? status : service->ops->answer(service, message_generator_reply(generator));
+    status = status ? status : mst_native_service_next(service, &request);
+    status =
+        status ? status : mst_native_service_answer(service, message_generator_reply(generator));
     carry(service, client, false, &status);
     status = status ? status : mst_native_client_next(client, &reply);
     return status;
@@ -400,9 +408,9 @@ static muster_status exchange(struct mst_codec *service, struct mst_native_clien
 
 static muster_status scenario(const struct mst_mem *mem, struct message_generator *generator)
 {
-    struct mst_codec *service = NULL;
+    struct mst_native_service *service = NULL;
     struct mst_native_client *client = NULL;
-    muster_status status = mst_native_codec_new(&service, &mst_limits_default, mem);
+    muster_status status = mst_native_service_new(&service, &mst_limits_default, mem);
 
     if (status == MUSTER_OK) {
         status = mst_native_client_new(&client, &mst_limits_default, mem);
@@ -410,7 +418,7 @@ static muster_status scenario(const struct mst_mem *mem, struct message_generato
             status = exchange(service, client, generator);
             mst_native_client_free(client);
         }
-        service->ops->free(service);
+        mst_native_service_free(service);
     }
     return status;
 }
@@ -455,13 +463,13 @@ static void an_idle_connection_holds_little(void **state)
     assert_non_null(value);
     failing_mem_init(&failing, 0);
     native_link_init(&link, &mst_limits_default);
-    link.service->ops->free(link.service);
-    assert_int_equal(mst_native_codec_new(&link.service, &mst_limits_default, &failing.mem),
+    mst_native_service_free(link.service);
+    assert_int_equal(mst_native_service_new(&link.service, &mst_limits_default, &failing.mem),
                      MUSTER_OK);
     assert_int_equal(mst_native_client_send(link.client, &request), MUSTER_OK);
     native_link_to_service(&link);
     assert_int_equal(service_next(&link, &request), MUSTER_OK);
-    assert_int_equal(link.service->ops->answer(link.service, &reply), MUSTER_OK);
+    assert_int_equal(mst_native_service_answer(link.service, &reply), MUSTER_OK);
     native_link_to_client(&link);
     assert_true(failing.live > 1);
     assert_int_equal(service_next(&link, &request), MUSTER_MORE);

@@ -11,12 +11,12 @@
 
 #include "native_link.h"
 
-static muster_status feed_and_next(struct mst_codec *codec, const void *bytes, size_t size)
+static muster_status feed_and_next(struct mst_native_service *codec, const void *bytes, size_t size)
 {
     struct mst_request request;
-    muster_status status = codec->ops->feed(codec, mst_slice_of(bytes, size));
+    muster_status status = mst_native_stream_feed(&codec->stream, mst_slice_of(bytes, size));
 
-    return status == MUSTER_OK ? codec->ops->next(codec, &request) : status;
+    return status == MUSTER_OK ? mst_native_service_next(codec, &request) : status;
 }
 
 /* clang-format off */
@@ -111,15 +111,18 @@ static void golden_bytes(void **state)
 
     (void)state;
     native_link_init(&link, &mst_limits_default);
-    assert_bytes(mst_native_client_output(link.client), golden_hello, sizeof(golden_hello));
-    mst_native_client_written(link.client, sizeof(golden_hello));
+    assert_bytes(mst_native_stream_output(&link.client->stream), golden_hello,
+                 sizeof(golden_hello));
+    mst_native_stream_written(&link.client->stream, sizeof(golden_hello));
     assert_int_equal(mst_native_client_send(link.client, &request), MUSTER_OK);
-    assert_bytes(mst_native_client_output(link.client), golden_put, sizeof(golden_put));
+    assert_bytes(mst_native_stream_output(&link.client->stream), golden_put, sizeof(golden_put));
     assert_int_equal(feed_and_next(link.service, golden_hello, sizeof(golden_hello)), MUSTER_MORE);
-    assert_bytes(link.service->ops->output(link.service), golden_welcome, sizeof(golden_welcome));
-    link.service->ops->written(link.service, sizeof(golden_welcome));
-    assert_int_equal(link.service->ops->answer(link.service, &reply), MUSTER_OK);
-    assert_bytes(link.service->ops->output(link.service), golden_reply, sizeof(golden_reply));
+    assert_bytes(mst_native_stream_output(&link.service->stream), golden_welcome,
+                 sizeof(golden_welcome));
+    mst_native_stream_written(&link.service->stream, sizeof(golden_welcome));
+    assert_int_equal(mst_native_service_answer(link.service, &reply), MUSTER_OK);
+    assert_bytes(mst_native_stream_output(&link.service->stream), golden_reply,
+                 sizeof(golden_reply));
     native_link_fini(&link);
 }
 
@@ -154,11 +157,11 @@ static void golden_bytes_of_a_start(void **state)
     native_link_open(&link, &mst_limits_default);
     assert_int_equal(mst_native_client_send(link.client, &open), MUSTER_OK);
     assert_int_equal(mst_native_client_send(link.client, &join), MUSTER_OK);
-    assert_bytes(mst_native_client_output(link.client), golden_open_and_join,
+    assert_bytes(mst_native_stream_output(&link.client->stream), golden_open_and_join,
                  sizeof(golden_open_and_join));
-    assert_int_equal(link.service->ops->answer(link.service, &opened), MUSTER_OK);
-    assert_int_equal(link.service->ops->answer(link.service, &joined), MUSTER_OK);
-    assert_bytes(link.service->ops->output(link.service), golden_admission,
+    assert_int_equal(mst_native_service_answer(link.service, &opened), MUSTER_OK);
+    assert_int_equal(mst_native_service_answer(link.service, &joined), MUSTER_OK);
+    assert_bytes(mst_native_stream_output(&link.service->stream), golden_admission,
                  sizeof(golden_admission));
     native_link_fini(&link);
 }
@@ -174,12 +177,12 @@ static void assert_refused(const void *bytes, size_t size, const char *reason)
     native_link_init(&link, &mst_limits_default);
     assert_int_equal(feed_and_next(link.service, preamble, sizeof(preamble)), MUSTER_MORE);
     assert_int_equal(feed_and_next(link.service, bytes, size), MUSTER_EPROTO);
-    assert_string_equal(link.service->ops->reason(link.service), reason);
+    assert_string_equal(link.service->stream.reason, reason);
     assert_int_equal(feed_and_next(link.service, bytes, size), MUSTER_EPROTO); /* for good */
     native_link_to_client(&link);
     assert_int_equal(mst_native_client_next(link.client, &reply), MUSTER_EPROTO);
     memcpy(told + strlen(told), reason, strlen(reason) + 1);
-    assert_string_equal(mst_native_client_reason(link.client), told);
+    assert_string_equal(link.client->stream.reason, told);
     native_link_fini(&link);
 }
 
@@ -210,7 +213,8 @@ static void a_range_of_versions_is_welcome(void **state)
     (void)state;
     native_link_init(&link, &mst_limits_default);
     assert_int_equal(feed_and_next(link.service, hello, sizeof(hello)), MUSTER_MORE);
-    assert_bytes(link.service->ops->output(link.service), golden_welcome, sizeof(golden_welcome));
+    assert_bytes(mst_native_stream_output(&link.service->stream), golden_welcome,
+                 sizeof(golden_welcome));
     native_link_fini(&link);
 }
 
@@ -248,14 +252,14 @@ static void the_preamble_is_checked_from_its_first_byte(void **state)
     (void)state;
     native_link_init(&link, &mst_limits_default);
     assert_int_equal(feed_and_next(link.service, "GET / HTTP/1.1\r\n", 16), MUSTER_EPROTO);
-    assert_string_equal(link.service->ops->reason(link.service),
+    assert_string_equal(link.service->stream.reason,
                         "at byte 0: no muster client: byte 0x47 where the preamble has 0x4d");
-    assert_int_equal(link.service->ops->output(link.service).size, 0);
+    assert_int_equal(mst_native_stream_output(&link.service->stream).size, 0);
     native_link_fini(&link);
 
     native_link_init(&link, &mst_limits_default);
     assert_int_equal(feed_and_next(link.service, "MUSTA", 5), MUSTER_EPROTO);
-    assert_string_equal(link.service->ops->reason(link.service),
+    assert_string_equal(link.service->stream.reason,
                         "at byte 4: no muster client: byte 0x41 where the preamble has 0x45");
     native_link_fini(&link);
 
@@ -263,7 +267,7 @@ static void the_preamble_is_checked_from_its_first_byte(void **state)
     assert_int_equal(feed_and_next(link.service, "MUSTER\0\7", 8), MUSTER_EPROTO);
     native_link_to_client(&link);
     assert_int_equal(mst_native_client_next(link.client, &reply), MUSTER_EPROTO);
-    assert_string_equal(mst_native_client_reason(link.client),
+    assert_string_equal(link.client->stream.reason,
                         "at byte 0: the service refused: at byte 7: framing version 7, this "
                         "service speaks 1");
     native_link_fini(&link);
@@ -284,7 +288,7 @@ static void the_client_learns_the_limits(void **state)
     mst_native_client_free(link.client);
     assert_int_equal(mst_native_client_new(&link.client, &mst_limits_default, &native_link_mem),
                      MUSTER_OK);
-    assert_int_equal(mst_native_client_limits(link.client)->key_bytes_max, 4096);
+    assert_int_equal(link.client->limits.key_bytes_max, 4096);
     native_link_to_service(&link);
     assert_int_equal(feed_and_next(link.service, "", 0), MUSTER_MORE);
     native_link_to_client(&link);
@@ -293,10 +297,10 @@ static void the_client_learns_the_limits(void **state)
 
         assert_int_equal(mst_native_client_next(link.client, &reply), MUSTER_MORE);
     }
-    assert_int_equal(mst_native_client_limits(link.client)->frame_bytes_max, 70000);
-    assert_int_equal(mst_native_client_limits(link.client)->key_bytes_max, 99);
-    assert_int_equal(mst_native_client_limits(link.client)->value_bytes_max, 1234);
-    assert_int_equal(mst_native_client_limits(link.client)->contribution_bytes_max, 55);
+    assert_int_equal(link.client->limits.frame_bytes_max, 70000);
+    assert_int_equal(link.client->limits.key_bytes_max, 99);
+    assert_int_equal(link.client->limits.value_bytes_max, 1234);
+    assert_int_equal(link.client->limits.contribution_bytes_max, 55);
     native_link_fini(&link);
 }
 
@@ -320,7 +324,7 @@ static void the_client_takes_the_services_frames(void **state)
     assert_int_equal(feed_and_next(link.service, "", 0), MUSTER_MORE);
     native_link_to_client(&link);
     assert_int_equal(mst_native_client_next(link.client, &got), MUSTER_MORE);
-    assert_int_equal(link.service->ops->answer(link.service, &reply), MUSTER_OK);
+    assert_int_equal(mst_native_service_answer(link.service, &reply), MUSTER_OK);
     native_link_to_client(&link);
     assert_int_equal(mst_native_client_next(link.client, &got), MUSTER_OK);
     assert_int_equal(got.value.size, 200000);
@@ -334,9 +338,10 @@ static void assert_client_refuses(const void *bytes, size_t size, const char *re
     struct mst_reply reply;
 
     native_link_init(&link, &mst_limits_default);
-    assert_int_equal(mst_native_client_feed(link.client, mst_slice_of(bytes, size)), MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&link.client->stream, mst_slice_of(bytes, size)),
+                     MUSTER_OK);
     assert_int_equal(mst_native_client_next(link.client, &reply), MUSTER_EPROTO);
-    assert_string_equal(mst_native_client_reason(link.client), reason);
+    assert_string_equal(link.client->stream.reason, reason);
     native_link_fini(&link);
 }
 

@@ -17,7 +17,7 @@ enum { ROUNDS = 300, BATCH = 12 };
 
 static muster_status service_next(struct native_link *link, struct mst_request *out)
 {
-    return link->service->ops->next(link->service, out);
+    return mst_native_service_next(link->service, out);
 }
 
 /* Any request is sent, of every command. What comes out on the other side is what went in. */
@@ -61,7 +61,7 @@ static void replies(void **state)
         const struct mst_reply *sent = message_generator_reply(generator);
         struct mst_reply got;
 
-        assert_int_equal(link.service->ops->answer(link.service, sent), MUSTER_OK);
+        assert_int_equal(mst_native_service_answer(link.service, sent), MUSTER_OK);
         native_link_to_client(&link);
         assert_int_equal(mst_native_client_next(link.client, &got), MUSTER_OK);
         assert_true(message_reply_equal(sent, &got));
@@ -101,7 +101,7 @@ static unsigned take_requests(struct native_link *link, struct message_generator
         assert_true(message_request_equal(message_generator_request(expected), &got));
         count++;
     }
-    assert_string_equal(link->service->ops->reason(link->service), "");
+    assert_string_equal(link->service->stream.reason, "");
     return count;
 }
 
@@ -109,18 +109,20 @@ static unsigned take_requests(struct native_link *link, struct message_generator
 static unsigned feed_piece(struct native_link *link, struct message_generator *expected,
                            struct mst_slice piece, bool lent)
 {
-    struct mst_codec *service = link->service;
+    struct mst_native_service *service = link->service;
     unsigned char *alone = malloc(piece.size > 0 ? piece.size : 1);
     unsigned count = 0;
 
     assert_non_null(alone);
     memcpy(alone, piece.data, piece.size);
     if (lent) {
-        assert_int_equal(service->ops->lend(service, mst_slice_of(alone, piece.size)), MUSTER_OK);
+        assert_int_equal(mst_native_stream_lend(&service->stream, mst_slice_of(alone, piece.size)),
+                         MUSTER_OK);
         count = take_requests(link, expected, 2);
-        assert_int_equal(service->ops->keep(service), MUSTER_OK);
+        assert_int_equal(mst_native_stream_keep(&service->stream), MUSTER_OK);
     } else {
-        assert_int_equal(service->ops->feed(service, mst_slice_of(alone, piece.size)), MUSTER_OK);
+        assert_int_equal(mst_native_stream_feed(&service->stream, mst_slice_of(alone, piece.size)),
+                         MUSTER_OK);
     }
     memset(alone, 0xa5, piece.size);
     free(alone);
@@ -165,7 +167,7 @@ static void requests_cut(cut *how, uint64_t seed)
     }
     bytes = native_link_take_client(&link, &size);
     feed_requests(&link, bytes, size, how, seed);
-    assert_int_equal(link.service->ops->end(link.service), MUSTER_OK);
+    assert_int_equal(mst_native_stream_end(&link.service->stream), MUSTER_OK);
     free(bytes);
     native_link_fini(&link);
     free(generator);
@@ -196,7 +198,7 @@ static void feed_replies(struct native_link *link, const unsigned char *bytes, s
         size_t piece = how(&prng);
 
         piece = piece < size ? piece : size;
-        assert_int_equal(mst_native_client_feed(link->client, mst_slice_of(bytes, piece)),
+        assert_int_equal(mst_native_stream_feed(&link->client->stream, mst_slice_of(bytes, piece)),
                          MUSTER_OK);
         bytes += piece;
         size -= piece;
@@ -204,7 +206,7 @@ static void feed_replies(struct native_link *link, const unsigned char *bytes, s
             assert_true(message_reply_equal(message_generator_reply(expected), &got));
             count++;
         }
-        assert_string_equal(mst_native_client_reason(link->client), "");
+        assert_string_equal(link->client->stream.reason, "");
     }
     assert_int_equal(count, BATCH);
     free(expected);
@@ -225,11 +227,11 @@ static void replies_cut(cut *how, uint64_t seed)
     assert_int_equal(service_next(&link, &none), MUSTER_MORE);
     for (unsigned i = 0; i < BATCH; i++) {
         assert_int_equal(
-            link.service->ops->answer(link.service, message_generator_reply(generator)), MUSTER_OK);
+            mst_native_service_answer(link.service, message_generator_reply(generator)), MUSTER_OK);
     }
     bytes = native_link_take_service(&link, &size);
     feed_replies(&link, bytes, size, how, seed);
-    assert_int_equal(mst_native_client_end(link.client), MUSTER_OK);
+    assert_int_equal(mst_native_stream_end(&link.client->stream), MUSTER_OK);
     free(bytes);
     native_link_fini(&link);
     free(generator);
@@ -257,8 +259,9 @@ static void a_request_says_what_it_came_as(void **state)
 
     (void)state;
     native_link_open(&link, &mst_limits_default);
-    assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(bytes, sizeof bytes)),
-                     MUSTER_OK);
+    assert_int_equal(
+        mst_native_stream_feed(&link.service->stream, mst_slice_of(bytes, sizeof bytes)),
+        MUSTER_OK);
     assert_int_equal(service_next(&link, &got), MUSTER_OK);
     assert_int_equal(got.bytes.size, 8);
     assert_memory_equal(got.bytes.data, bytes + 4, 8);
@@ -290,8 +293,9 @@ static void prefixes_wait_for_more(void **state)
             struct mst_request got;
 
             native_link_init(&link, &mst_limits_default);
-            assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(bytes, prefix)),
-                             MUSTER_OK);
+            assert_int_equal(
+                mst_native_stream_feed(&link.service->stream, mst_slice_of(bytes, prefix)),
+                MUSTER_OK);
             assert_int_equal(service_next(&link, &got), MUSTER_MORE);
             assert_int_equal(service_next(&link, &got), MUSTER_MORE);
             native_link_fini(&link);
@@ -325,7 +329,7 @@ static void large_values(void **state)
     native_link_to_service(&link);
     assert_int_equal(service_next(&link, &got_request), MUSTER_OK);
     assert_true(message_request_equal(&request, &got_request));
-    assert_int_equal(link.service->ops->answer(link.service, &reply), MUSTER_OK);
+    assert_int_equal(mst_native_service_answer(link.service, &reply), MUSTER_OK);
     assert_true(message_request_equal(&request, &got_request)); /* still borrowed */
     native_link_to_client(&link);
     assert_int_equal(mst_native_client_next(link.client, &got_reply), MUSTER_OK);

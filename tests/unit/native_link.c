@@ -24,13 +24,13 @@ const struct mst_mem native_link_mem = {.alloc = allocate, .release = release};
 
 void native_link_init(struct native_link *link, const struct mst_limits *limits)
 {
-    assert_int_equal(mst_native_codec_new(&link->service, limits, &native_link_mem), MUSTER_OK);
+    assert_int_equal(mst_native_service_new(&link->service, limits, &native_link_mem), MUSTER_OK);
     assert_int_equal(mst_native_client_new(&link->client, limits, &native_link_mem), MUSTER_OK);
 }
 
 void native_link_fini(struct native_link *link)
 {
-    link->service->ops->free(link->service);
+    mst_native_service_free(link->service);
     mst_native_client_free(link->client);
 }
 
@@ -41,7 +41,7 @@ void native_link_open(struct native_link *link, const struct mst_limits *limits)
 
     native_link_init(link, limits);
     native_link_to_service(link);
-    assert_int_equal(link->service->ops->next(link->service, &request), MUSTER_MORE);
+    assert_int_equal(mst_native_service_next(link->service, &request), MUSTER_MORE);
     native_link_to_client(link);
     assert_int_equal(mst_native_client_next(link->client, &reply), MUSTER_MORE);
 }
@@ -59,21 +59,21 @@ static unsigned char *copy(struct mst_slice bytes)
 
 unsigned char *native_link_take_client(struct native_link *link, size_t *size_out)
 {
-    struct mst_slice output = mst_native_client_output(link->client);
+    struct mst_slice output = mst_native_stream_output(&link->client->stream);
     unsigned char *bytes = copy(output);
 
     *size_out = output.size;
-    mst_native_client_written(link->client, output.size);
+    mst_native_stream_written(&link->client->stream, output.size);
     return bytes;
 }
 
 unsigned char *native_link_take_service(struct native_link *link, size_t *size_out)
 {
-    struct mst_slice output = link->service->ops->output(link->service);
+    struct mst_slice output = mst_native_stream_output(&link->service->stream);
     unsigned char *bytes = copy(output);
 
     *size_out = output.size;
-    link->service->ops->written(link->service, output.size);
+    mst_native_stream_written(&link->service->stream, output.size);
     return bytes;
 }
 
@@ -82,7 +82,8 @@ void native_link_to_service(struct native_link *link)
     size_t size;
     unsigned char *bytes = native_link_take_client(link, &size);
 
-    assert_int_equal(link->service->ops->feed(link->service, mst_slice_of(bytes, size)), MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&link->service->stream, mst_slice_of(bytes, size)),
+                     MUSTER_OK);
     free(bytes);
 }
 
@@ -91,6 +92,7 @@ void native_link_to_client(struct native_link *link)
     size_t size;
     unsigned char *bytes = native_link_take_service(link, &size);
 
-    assert_int_equal(mst_native_client_feed(link->client, mst_slice_of(bytes, size)), MUSTER_OK);
+    assert_int_equal(mst_native_stream_feed(&link->client->stream, mst_slice_of(bytes, size)),
+                     MUSTER_OK);
     free(bytes);
 }

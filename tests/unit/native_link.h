@@ -9,7 +9,7 @@
 extern const struct mst_mem native_link_mem; /* malloc */
 
 struct native_link {
-    struct mst_codec *service;
+    struct mst_native_service *service;
     struct mst_native_client *client;
 };
 

@@ -19,7 +19,6 @@ enum { COUNT = 3, HELD_MAX = 1000, HIGH = HELD_MAX / 2 + 1 };
 
 static struct mst_uv_hub hub;
 static struct mst_uv_connection connections[COUNT];
-static size_t input; /* what each has of a frame */
 
 /* ---- what pressure.c is told by others ---- */
 
@@ -76,16 +75,9 @@ uint64_t mst_core_walked(const struct mst_core *core)
     return 0;
 }
 
-static struct mst_codec_room room(const struct mst_codec *codec)
-{
-    (void)codec;
-    return (struct mst_codec_room){.input = input};
-}
-
 /* ---- */
 
-static const struct mst_codec_ops ops = {.room = room};
-static struct mst_codec codec = {.ops = &ops};
+static struct mst_native_service codec; /* of each: `in` has what is there of a frame */
 
 /* All are in the middle of a frame, when there is little room left. */
 static int begin(void **state)
@@ -96,7 +88,7 @@ static int begin(void **state)
     hub.now_ns = SECOND_NS;
     mst_uv_pressure_init(&hub.pressure, &none, HELD_MAX);
     hub.pressure.held = HIGH;
-    input = 100000;
+    codec.stream.in.room = 100000;
     for (int i = 0; i < COUNT; i++) {
         connections[i] = (struct mst_uv_connection){.hub = &hub, .codec = &codec};
         assert_true(mst_uv_pressure_may_read(&connections[i]));
@@ -122,9 +114,9 @@ static void the_first_is_read_until_its_frame_is_whole(void **state)
     mst_uv_pressure_read(&connections[0], 1);
     mst_uv_pressure_turn(&hub);
     reads(0);
-    input = 0;
+    codec.stream.in.room = 0;
     mst_uv_pressure_read(&connections[0], 1);
-    input = 100000;
+    codec.stream.in.room = 100000;
     mst_uv_pressure_turn(&hub);
     assert_true(mst_uv_pressure_may_read(&connections[0]));
     assert_true(mst_uv_pressure_may_read(&connections[1]));

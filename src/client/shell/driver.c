@@ -389,7 +389,7 @@ static void drain(struct mst_driver *driver, uint64_t now_ns)
 
 static struct mst_slice output_of(const struct mst_driver *driver)
 {
-    return driver->codec ? mst_native_client_output(driver->codec) : mst_slice_of(NULL, 0);
+    return driver->codec ? mst_native_stream_output(&driver->codec->stream) : mst_slice_of(NULL, 0);
 }
 
 /* Also in a handshake, which has output of its own. */
@@ -407,7 +407,7 @@ static void flush(struct mst_driver *driver, uint64_t now_ns)
         }
         taken = mst_channel_send(&driver->channel, output);
         if (taken > 0) {
-            mst_native_client_written(driver->codec, (size_t)taken);
+            mst_native_stream_written(&driver->codec->stream, (size_t)taken);
         }
         if (taken >= 0 && driver->channel.blocked) {
             break;
@@ -477,15 +477,16 @@ static muster_status take_replies(struct mst_driver *driver, uint64_t now_ns)
 static muster_status take_bytes(struct mst_driver *driver, uint64_t now_ns, size_t size)
 {
     struct mst_native_client *codec = driver->codec;
-    muster_status status = mst_native_client_feed(codec, mst_slice_of(driver->input, size));
+    muster_status status =
+        mst_native_stream_feed(&codec->stream, mst_slice_of(driver->input, size));
 
-    driver->frame_bytes_max = mst_native_client_frame_max(codec);
+    driver->frame_bytes_max = codec->limits.frame_bytes_max;
     if (status == MUSTER_OK) {
         status = take_replies(driver, now_ns);
     }
     if (status < 0) {
-        lost(driver, now_ns, mst_native_client_refused(codec) ? EKEYREJECTED : 0,
-             status == MUSTER_ENOMEM ? "out of memory" : mst_native_client_reason(codec));
+        lost(driver, now_ns, codec->refused ? EKEYREJECTED : 0,
+             status == MUSTER_ENOMEM ? "out of memory" : codec->stream.reason);
     }
     return status < 0 ? status : MUSTER_OK;
 }

@@ -9,8 +9,15 @@
 
 #include "base/mem.h"
 #include "proto/cluster.h"
+#include "proto/native/stream.h"
 
-struct mst_cluster_codec;
+/* Bytes go in and out by mst_native_stream_feed (or lend and keep), _output, _written and _end of
+ * the stream, and mst_native_stream_limit sets how large a frame may be from now on; after an error
+ * its `reason` is one line about the bad input. */
+struct mst_cluster_codec {
+    bool greeted; /* the other side's preamble was taken in */
+    struct mst_native_stream stream;
+};
 
 struct mst_cluster_codec_limits {
     size_t frame_bytes_max;  /* of a message, in both directions */
@@ -27,9 +34,6 @@ muster_status mst_cluster_codec_new(struct mst_cluster_codec **out,
                                     const struct mst_mem *mem);
 void mst_cluster_codec_free(struct mst_cluster_codec *codec);
 
-/* From now on a frame, in both directions, may be so large. What is buffered stays. */
-void mst_cluster_codec_limit(struct mst_cluster_codec *codec, size_t frame_bytes_max);
-
 /* Encodes a message behind the output. ENOMEM; EINVAL: no such type; ELIMIT: it is larger than a
  * frame may be, one of its counts is beyond those of proto/cluster.h, or the output is full. Unless
  * OK nothing was encoded, and the codec goes on. A failure's texts and causes beyond what
@@ -41,28 +45,10 @@ muster_status mst_cluster_codec_send(struct mst_cluster_codec *codec,
  * output is full. UINT64_MAX: one of its counts is beyond those of proto/cluster.h. */
 uint64_t mst_cluster_codec_size_max(const struct mst_cluster_message *message);
 
-/* Takes the bytes in, copying what is not yet whole. Take the messages out after each feed: beside
- * one unfinished frame it holds about as much again (ENOMEM beyond). */
-muster_status mst_cluster_codec_feed(struct mst_cluster_codec *codec, struct mst_slice in);
-
-/* Likewise without copying: the bytes stay where they are until next says MORE, or until keep has
- * copied what is left of them. */
-muster_status mst_cluster_codec_lend(struct mst_cluster_codec *codec, struct mst_slice in);
-muster_status mst_cluster_codec_keep(struct mst_cluster_codec *codec);
-
 /* The next whole message: OK (borrowed until the next call of next, feed, lend or keep), MORE, or
  * an error after which the codec is dead: ENOMEM, EPROTO. Fields that a message of its type does
  * not have are 0; a failure that is none has the worker MST_WORKER_NONE. */
 muster_status mst_cluster_codec_next(struct mst_cluster_codec *codec,
                                      struct mst_cluster_message *out);
-
-struct mst_slice mst_cluster_codec_output(const struct mst_cluster_codec *codec);
-void mst_cluster_codec_written(struct mst_cluster_codec *codec, size_t size);
-
-/* After an error: one line that says what was wrong with the input. Never NULL. */
-const char *mst_cluster_codec_reason(const struct mst_cluster_codec *codec);
-
-/* The peer will send no more. OK: it stopped between two messages; EPROTO: within one. */
-muster_status mst_cluster_codec_end(struct mst_cluster_codec *codec);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Framing is the native dialect's; only the preamble and what a frame holds are other ones. */
 #include "proto/cluster/cluster.h"
-#include "proto/native/stream.h"
 
 enum { FRAME_BYTES = MST_CLUSTER_BYTES_MAX + (4 << 20), FRAMES_OF_OUTPUT = 4 };
 
@@ -11,11 +10,6 @@ const struct mst_cluster_codec_limits mst_cluster_codec_limits_default = {
 /* `MUSTER`, 'C', the version of the framing. */
 static const unsigned char preamble[MST_NATIVE_PREAMBLE_SIZE] = {'M', 'U', 'S', 'T',
                                                                  'E', 'R', 'C', 1};
-
-struct mst_cluster_codec {
-    bool greeted; /* the other side's preamble was taken in */
-    struct mst_native_stream stream;
-};
 
 muster_status mst_cluster_codec_new(struct mst_cluster_codec **out,
                                     const struct mst_cluster_codec_limits *limits,
@@ -50,11 +44,6 @@ void mst_cluster_codec_free(struct mst_cluster_codec *codec)
     mem = codec->stream.mem;
     mst_native_stream_fini(&codec->stream);
     mst_mem_release(mem, codec);
-}
-
-void mst_cluster_codec_limit(struct mst_cluster_codec *codec, size_t frame_bytes_max)
-{
-    mst_native_stream_limit(&codec->stream, frame_bytes_max);
 }
 
 /* ---- out ---- */
@@ -114,42 +103,7 @@ muster_status mst_cluster_codec_send(struct mst_cluster_codec *codec,
                : MUSTER_ELIMIT;
 }
 
-struct mst_slice mst_cluster_codec_output(const struct mst_cluster_codec *codec)
-{
-    return mst_native_stream_output(&codec->stream);
-}
-
-void mst_cluster_codec_written(struct mst_cluster_codec *codec, size_t size)
-{
-    mst_native_stream_written(&codec->stream, size);
-}
-
 /* ---- in ---- */
-
-muster_status mst_cluster_codec_feed(struct mst_cluster_codec *codec, struct mst_slice in)
-{
-    return mst_native_stream_feed(&codec->stream, in);
-}
-
-muster_status mst_cluster_codec_lend(struct mst_cluster_codec *codec, struct mst_slice in)
-{
-    return mst_native_stream_lend(&codec->stream, in);
-}
-
-muster_status mst_cluster_codec_keep(struct mst_cluster_codec *codec)
-{
-    return mst_native_stream_keep(&codec->stream);
-}
-
-muster_status mst_cluster_codec_end(struct mst_cluster_codec *codec)
-{
-    return mst_native_stream_end(&codec->stream);
-}
-
-const char *mst_cluster_codec_reason(const struct mst_cluster_codec *codec)
-{
-    return codec->stream.reason;
-}
 
 static muster_status take_preamble(struct mst_cluster_codec *codec)
 {

@@ -4,7 +4,6 @@
 #include "base/panic.h"
 #include "proto/greeting.h"
 #include "proto/native/native.h"
-#include "proto/native/stream.h"
 
 enum {
     REPLY_FACTOR = 64,      /* a gather of nothing from many unpacks to much more than its bytes */
@@ -13,13 +12,6 @@ enum {
 };
 
 static const char program_name[] = "libmuster";
-
-struct mst_native_client {
-    bool welcomed;
-    bool refused; /* instead of that */
-    struct mst_limits limits;
-    struct mst_native_stream stream;
-};
 
 static muster_status greet(struct mst_native_client *client)
 {
@@ -69,11 +61,6 @@ void mst_native_client_free(struct mst_native_client *client)
     mst_mem_release(mem, client);
 }
 
-uint64_t mst_native_client_frame_max(const struct mst_native_client *client)
-{
-    return client->limits.frame_bytes_max;
-}
-
 muster_status mst_native_client_send(struct mst_native_client *client,
                                      const struct mst_request *request)
 {
@@ -82,16 +69,6 @@ muster_status mst_native_client_send(struct mst_native_client *client,
     return client->stream.dead
                ? client->stream.dead
                : mst_native_stream_put(&client->stream, &mst_request_fields, request, &size);
-}
-
-muster_status mst_native_client_feed(struct mst_native_client *client, struct mst_slice in)
-{
-    return mst_native_stream_feed(&client->stream, in);
-}
-
-muster_status mst_native_client_end(struct mst_native_client *client)
-{
-    return mst_native_stream_end(&client->stream);
 }
 
 static muster_status refused(struct mst_native_client *client, struct mst_slice why)
@@ -153,29 +130,4 @@ muster_status mst_native_client_next(struct mst_native_client *client, struct ms
         (void)mst_native_stream_wrong(&client->stream, status, &wrong);
     }
     return status;
-}
-
-struct mst_slice mst_native_client_output(const struct mst_native_client *client)
-{
-    return mst_native_stream_output(&client->stream);
-}
-
-void mst_native_client_written(struct mst_native_client *client, size_t size)
-{
-    mst_native_stream_written(&client->stream, size);
-}
-
-const char *mst_native_client_reason(const struct mst_native_client *client)
-{
-    return client->stream.reason;
-}
-
-bool mst_native_client_refused(const struct mst_native_client *client)
-{
-    return client->refused;
-}
-
-const struct mst_limits *mst_native_client_limits(const struct mst_native_client *client)
-{
-    return &client->limits;
 }

@@ -5,26 +5,65 @@
 /* muster's own dialect: protobuf messages in length-prefixed frames. docs/protocol.md has the
  * bytes, proto/muster.proto the schema. */
 
-#include "proto/codec.h"
+#include "proto/limits.h"
+#include "proto/native/stream.h"
+#include "proto/reply.h"
+#include "proto/request.h"
 
 #define MST_NATIVE_VERSION 1u
 
-/* The service's side of one connection. ENOMEM. Take the messages out after each feed: beside one
- * unfinished frame it holds about as much again (ENOMEM beyond). Memory goes back when next says
- * MORE and when the output is written. */
-muster_status mst_native_codec_new(struct mst_codec **out, const struct mst_limits *limits,
-                                   const struct mst_mem *mem);
-
-/* Refuses a client that has said nothing yet: its output tells it why. Then flush and hang up. */
-void mst_native_codec_refuse(struct mst_codec *codec, const char *why);
-
-/* The first byte of whoever speaks this dialect. */
+/* The first byte of a connection in this dialect. */
 #define MST_NATIVE_FIRST_BYTE 'M'
 
-/* The client's side: requests become bytes, bytes become replies. The preamble and the hello are
- * the codec's business: they are in the output of a new one, and the service's welcome is taken
- * in silently. */
-struct mst_native_client;
+/* ---- the service's side ----
+ *
+ * Bytes go in and out by mst_native_stream_feed (or lend and keep), _output, _written and _end of
+ * the stream; after an error its `reason` is one line about the bad input.
+ */
+
+enum mst_native_state { MST_NATIVE_PREAMBLE = 1, MST_NATIVE_HELLO, MST_NATIVE_REQUESTS };
+
+struct mst_native_service {
+    enum mst_native_state state;
+    struct mst_native_stream stream;
+    uint64_t key_bytes_max, value_bytes_max, contribution_bytes_max; /* told in the welcome */
+};
+
+/* ENOMEM. Take the messages out after each feed: beside one unfinished frame it holds about as much
+ * again (ENOMEM beyond). Memory goes back when next says MORE and when the output is written. */
+muster_status mst_native_service_new(struct mst_native_service **out,
+                                     const struct mst_limits *limits, const struct mst_mem *mem);
+void mst_native_service_free(struct mst_native_service *service); /* NULL: no-op */
+
+/* Refuses a client that has said nothing yet: its output tells it why. Then flush and hang up. */
+void mst_native_service_refuse(struct mst_native_service *service, const char *why);
+
+/* The next complete request: OK (everything in it is borrowed until the next call of next, feed or
+ * keep), MORE, or an error after which the connection is dead: flush the output, then close it. */
+muster_status mst_native_service_next(struct mst_native_service *service, struct mst_request *out);
+
+/* next returns the same request again: not after an error or MORE. */
+void mst_native_service_again(struct mst_native_service *service);
+
+/* Appends a reply to the output. An error (ENOMEM, or ELIMIT: the reader does not read): close the
+ * connection; the session survives that. */
+muster_status mst_native_service_answer(struct mst_native_service *service,
+                                        const struct mst_reply *reply);
+
+/* ---- the client's side ----
+ *
+ * Requests become bytes, bytes become replies; of its stream the same holds. The preamble and the
+ * hello are in the output of a new one, and the service's welcome is taken in silently.
+ */
+
+struct mst_native_client {
+    bool welcomed;
+    bool refused; /* the service, and not this side, ended it with its first words */
+    /* As given at birth; of frames, keys, values and contributions what the service takes, once it
+     * is welcomed. */
+    struct mst_limits limits;
+    struct mst_native_stream stream;
+};
 
 muster_status mst_native_client_new(struct mst_native_client **out, const struct mst_limits *limits,
                                     const struct mst_mem *mem);
@@ -34,25 +73,8 @@ void mst_native_client_free(struct mst_native_client *client);
  * than a frame may be. Either way nothing was sent, and the codec goes on. */
 muster_status mst_native_client_send(struct mst_native_client *client,
                                      const struct mst_request *request);
-muster_status mst_native_client_feed(struct mst_native_client *client, struct mst_slice in);
 
 /* The next whole reply: OK (borrowed until the next call of next or feed), MORE, or EPROTO. */
 muster_status mst_native_client_next(struct mst_native_client *client, struct mst_reply *out);
-struct mst_slice mst_native_client_output(const struct mst_native_client *client);
-
-/* How large a frame may be, as far as is known: what the service said, or its default. */
-uint64_t mst_native_client_frame_max(const struct mst_native_client *client);
-void mst_native_client_written(struct mst_native_client *client, size_t size);
-const char *mst_native_client_reason(const struct mst_native_client *client);
-
-/* After an error: whether the service, and not this side, ended it with its first words. */
-bool mst_native_client_refused(const struct mst_native_client *client);
-
-/* The service will send no more. OK: it stopped between two frames; EPROTO: within one. */
-muster_status mst_native_client_end(struct mst_native_client *client);
-
-/* What the service takes (frames, keys, values, contributions), once its welcome was taken in; the
- * rest, and before that everything, as given at birth. */
-const struct mst_limits *mst_native_client_limits(const struct mst_native_client *client);
 
 #endif

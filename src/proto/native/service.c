@@ -12,50 +12,10 @@
 #include "proto/greeting.h"
 #include "proto/limit_kinds.h"
 #include "proto/native/native.h"
-#include "proto/native/stream.h"
-
-enum state { PREAMBLE = 1, HELLO, REQUESTS };
-
-struct service {
-    struct mst_codec codec;
-    enum state state;
-    struct mst_native_stream stream;
-    uint64_t key_bytes_max, value_bytes_max, contribution_bytes_max; /* told in the welcome */
-};
 
 static const char service_name[] = "muster";
 
-static struct service *service_of(struct mst_codec *codec)
-{
-    return MST_CONTAINER(codec, struct service, codec);
-}
-
-static const struct service *service_of_const(const struct mst_codec *codec)
-{
-    return (const struct service *)(const void *)codec; /* its first member */
-}
-
-static muster_status service_feed(struct mst_codec *codec, struct mst_slice in)
-{
-    return mst_native_stream_feed(&service_of(codec)->stream, in);
-}
-
-static muster_status service_lend(struct mst_codec *codec, struct mst_slice in)
-{
-    return mst_native_stream_lend(&service_of(codec)->stream, in);
-}
-
-static muster_status service_keep(struct mst_codec *codec)
-{
-    return mst_native_stream_keep(&service_of(codec)->stream);
-}
-
-static muster_status service_end(struct mst_codec *codec)
-{
-    return mst_native_stream_end(&service_of(codec)->stream);
-}
-
-static muster_status refuse_welcome(struct service *service)
+static muster_status refuse_welcome(struct mst_native_service *service)
 {
     const struct mst_welcome message = {.service = mst_slice_text(service_name),
                                         .refusal = mst_slice_text(service->stream.reason)};
@@ -66,9 +26,8 @@ static muster_status refuse_welcome(struct service *service)
     return service->stream.dead;
 }
 
-void mst_native_codec_refuse(struct mst_codec *codec, const char *why)
+void mst_native_service_refuse(struct mst_native_service *service, const char *why)
 {
-    struct service *service = service_of(codec);
     struct mst_native_stream *stream = &service->stream;
 
     stream->dead = MUSTER_EPROTO;
@@ -76,21 +35,21 @@ void mst_native_codec_refuse(struct mst_codec *codec, const char *why)
     (void)refuse_welcome(service);
 }
 
-static muster_status take_preamble(struct service *service)
+static muster_status take_preamble(struct mst_native_service *service)
 {
     struct mst_native_stream *stream = &service->stream;
     muster_status status =
         mst_native_stream_preamble(stream, mst_native_preamble, "client", "service");
 
     if (status == MUSTER_OK) {
-        service->state = HELLO;
+        service->state = MST_NATIVE_HELLO;
     } else if (status == MUSTER_EPROTO && stream->offset == MST_NATIVE_PREAMBLE_SIZE - 1) {
         return refuse_welcome(service); /* another version of the framing: it can read that */
     }
     return status;
 }
 
-static muster_status welcome(struct service *service)
+static muster_status welcome(struct mst_native_service *service)
 {
     const struct mst_welcome message = {
         .version = MST_NATIVE_VERSION,
@@ -105,7 +64,7 @@ static muster_status welcome(struct service *service)
     return mst_native_stream_put(&service->stream, &mst_welcome_fields, &message, &size);
 }
 
-static muster_status refuse_hello(struct service *service, const struct mst_hello *hello)
+static muster_status refuse_hello(struct mst_native_service *service, const struct mst_hello *hello)
 {
     if (hello->auth.size > 0) {
         (void)mst_native_stream_fail(&service->stream, MUSTER_EPROTO,
@@ -120,7 +79,7 @@ static muster_status refuse_hello(struct service *service, const struct mst_hell
     return refuse_welcome(service);
 }
 
-static muster_status take_hello(struct service *service)
+static muster_status take_hello(struct mst_native_service *service)
 {
     struct mst_hello hello;
     struct mst_wrong wrong;
@@ -137,7 +96,7 @@ static muster_status take_hello(struct service *service)
         hello.version_max < MST_NATIVE_VERSION) {
         return refuse_hello(service, &hello);
     }
-    service->state = REQUESTS;
+    service->state = MST_NATIVE_REQUESTS;
     status = welcome(service);
     if (status != MUSTER_OK) {
         (void)mst_native_stream_fail(&service->stream, status, "no room for the welcome");
@@ -146,7 +105,7 @@ static muster_status take_hello(struct service *service)
 }
 
 /* The last frame: why there will be no more. */
-static muster_status goodbye(struct service *service)
+static muster_status goodbye(struct mst_native_service *service)
 {
     const struct mst_reply message = {.status = MUSTER_EPROTO,
                                       .value = mst_slice_text(service->stream.reason)};
@@ -158,8 +117,8 @@ static muster_status goodbye(struct service *service)
     return service->stream.dead;
 }
 
-static muster_status refuse_request(struct service *service, const struct mst_wrong *wrong,
-                                    uint64_t id)
+static muster_status refuse_request(struct mst_native_service *service,
+                                    const struct mst_wrong *wrong, uint64_t id)
 {
     char why[sizeof(service->stream.reason)];
     struct mst_text text = mst_text_in(why, sizeof(why));
@@ -172,7 +131,7 @@ static muster_status refuse_request(struct service *service, const struct mst_wr
     return goodbye(service);
 }
 
-static muster_status take_request(struct service *service, struct mst_request *out)
+static muster_status take_request(struct mst_native_service *service, struct mst_request *out)
 {
     struct mst_slice payload;
     struct mst_wrong wrong;
@@ -194,15 +153,14 @@ static muster_status take_request(struct service *service, struct mst_request *o
     return status;
 }
 
-static muster_status service_next(struct mst_codec *codec, struct mst_request *out)
+muster_status mst_native_service_next(struct mst_native_service *service, struct mst_request *out)
 {
-    struct service *service = service_of(codec);
     muster_status status = service->stream.dead;
 
-    if (status == MUSTER_OK && service->state == PREAMBLE) {
+    if (status == MUSTER_OK && service->state == MST_NATIVE_PREAMBLE) {
         status = take_preamble(service);
     }
-    if (status == MUSTER_OK && service->state == HELLO) {
+    if (status == MUSTER_OK && service->state == MST_NATIVE_HELLO) {
         status = take_hello(service);
     }
     if (status == MUSTER_OK) {
@@ -214,14 +172,14 @@ static muster_status service_next(struct mst_codec *codec, struct mst_request *o
     return status;
 }
 
-static void service_again(struct mst_codec *codec)
+void mst_native_service_again(struct mst_native_service *service)
 {
-    service_of(codec)->stream.taken = 0;
+    service->stream.taken = 0;
 }
 
 /* The caller alone is told; its connection is as good as before. */
-static muster_status answer_too_large(struct service *service, const struct mst_reply *reply,
-                                      size_t size)
+static muster_status answer_too_large(struct mst_native_service *service,
+                                      const struct mst_reply *reply, size_t size)
 {
     const struct mst_reply refusal = {
         .id = reply->id,
@@ -236,82 +194,40 @@ static muster_status answer_too_large(struct service *service, const struct mst_
     return mst_native_stream_put(&service->stream, &mst_reply_fields, &refusal, &size);
 }
 
-static muster_status service_answer(struct mst_codec *codec, const struct mst_reply *reply)
+muster_status mst_native_service_answer(struct mst_native_service *service,
+                                        const struct mst_reply *reply)
 {
-    struct service *service = service_of(codec);
     size_t size;
     muster_status status = mst_native_stream_put(&service->stream, &mst_reply_fields, reply, &size);
 
     return size > service->stream.frame_bytes_max ? answer_too_large(service, reply, size) : status;
 }
 
-static struct mst_slice service_output(const struct mst_codec *codec)
+void mst_native_service_free(struct mst_native_service *service)
 {
-    return mst_native_stream_output(&service_of_const(codec)->stream);
-}
-
-static struct mst_codec_room service_room(const struct mst_codec *codec)
-{
-    const struct mst_native_stream *stream = &service_of_const(codec)->stream;
-
-    return (struct mst_codec_room){.input = stream->in.room, .output = stream->out.room};
-}
-
-static void service_written(struct mst_codec *codec, size_t size)
-{
-    mst_native_stream_written(&service_of(codec)->stream, size);
-}
-
-static const char *service_reason(const struct mst_codec *codec)
-{
-    return service_of_const(codec)->stream.reason;
-}
-
-static void service_free(struct mst_codec *codec)
-{
-    struct service *service;
     const struct mst_mem *mem;
 
-    if (!codec) {
-        return;
+    if (service) {
+        mem = service->stream.mem;
+        mst_native_stream_fini(&service->stream);
+        mst_mem_release(mem, service);
     }
-    service = service_of(codec);
-    mem = service->stream.mem;
-    mst_native_stream_fini(&service->stream);
-    mst_mem_release(mem, service);
 }
 
-static const struct mst_codec_ops service_ops = {
-    .name = "native",
-    .feed = service_feed,
-    .lend = service_lend,
-    .keep = service_keep,
-    .next = service_next,
-    .again = service_again,
-    .answer = service_answer,
-    .room = service_room,
-    .output = service_output,
-    .written = service_written,
-    .reason = service_reason,
-    .free = service_free,
-    .end = service_end,
-};
-
-muster_status mst_native_codec_new(struct mst_codec **out, const struct mst_limits *limits,
-                                   const struct mst_mem *mem)
+muster_status mst_native_service_new(struct mst_native_service **out,
+                                     const struct mst_limits *limits, const struct mst_mem *mem)
 {
-    struct service *service = mem->alloc(mem->ctx, sizeof(*service));
+    struct mst_native_service *service = mem->alloc(mem->ctx, sizeof(*service));
 
     if (!service) {
         return MUSTER_ENOMEM;
     }
-    service->codec.ops = &service_ops;
-    service->state = PREAMBLE;
+    service->state = MST_NATIVE_PREAMBLE;
     service->key_bytes_max = limits->key_bytes_max;
     service->value_bytes_max = limits->value_bytes_max;
     service->contribution_bytes_max = limits->contribution_bytes_max;
     mst_native_stream_init(&service->stream, mem, (size_t)limits->frame_bytes_max,
                            (size_t)limits->output_bytes_max);
-    *out = &service->codec;
+    *out = service;
     return MUSTER_OK;
 }

@@ -35,12 +35,15 @@ struct mst_native_stream {  /* what every message touches first, and close toget
 void mst_native_stream_init(struct mst_native_stream *stream, const struct mst_mem *mem,
                             size_t frame_bytes_max, size_t output_bytes_max);
 
-/* Another limit for the frames that come in. */
+/* Another limit for the frames of both directions. What is buffered stays. */
 void mst_native_stream_limit(struct mst_native_stream *stream, size_t frame_bytes_max);
 void mst_native_stream_fini(struct mst_native_stream *stream);
 
+/* Takes the bytes in, and copies an incomplete rest: OK, ENOMEM, or EPROTO: close the connection.
+ */
 muster_status mst_native_stream_feed(struct mst_native_stream *stream, struct mst_slice in);
-/* Likewise, but the bytes are not copied before keep is called: OK or ENOMEM. */
+/* Likewise without copying: the bytes stay until next says MORE, or until keep has copied the rest.
+ */
 muster_status mst_native_stream_lend(struct mst_native_stream *stream, struct mst_slice in);
 muster_status mst_native_stream_keep(struct mst_native_stream *stream);
 

@@ -5,15 +5,15 @@
 /* One connection of the hub, for the files that make up the hub. */
 
 #include "net/channel.h"
-#include "proto/codec.h"
+#include "proto/native/native.h"
 #include "service/server/hub.h"
 
 #define MST_UV_OUTPUT_MARK 1048576u /* a connection with more unread output is not read */
 
 struct mst_uv_connection {
     uv_poll_t poll;
-    struct mst_uv_hub *hub;  /* here begins what each message touches */
-    struct mst_codec *codec; /* NULL before the first bytes */
+    struct mst_uv_hub *hub;           /* here begins what each message touches */
+    struct mst_native_service *codec; /* NULL before the first bytes */
     struct mst_channel channel;
     int events;    /* that the loop watches */
     bool more;     /* may have whole requests that are not decoded yet */

@@ -29,16 +29,6 @@
 #define STRANGER_READS (2u * MST_UV_GREETINGS) /* in one turn: a handshake takes two */
 #define COMPLAINTS 20u                         /* lines about refusals in one PATIENCE_NS */
 
-/* Which dialect a connection speaks shows in its first byte; those of other dialects are kept free
- * for them. */
-static const struct dialect {
-    unsigned char first;
-    muster_status (*open)(struct mst_codec **out, const struct mst_limits *limits,
-                          const struct mst_mem *mem);
-} dialects[] = {
-    {MST_NATIVE_FIRST_BYTE, mst_native_codec_new},
-};
-
 static uint64_t now(struct mst_uv_hub *hub)
 {
     if (hub->now_ns == 0) {
@@ -136,7 +126,7 @@ static void drop(struct mst_uv_connection *connection)
     mst_uv_pressure_forget(connection);
     no_stranger(connection);
     if (connection->codec) { /* at once: others may be waiting for the memory */
-        connection->codec->ops->free(connection->codec);
+        mst_native_service_free(connection->codec);
         connection->codec = NULL;
     }
     uv_close((uv_handle_t *)&connection->poll, on_closed);
@@ -157,7 +147,8 @@ void mst_uv_connection_refuse(struct mst_uv_connection *connection, const char *
 
 size_t mst_uv_connection_unread(const struct mst_uv_connection *connection)
 {
-    size_t plain = connection->codec ? connection->codec->ops->output(connection->codec).size : 0;
+    size_t plain =
+        connection->codec ? mst_native_stream_output(&connection->codec->stream).size : 0;
 
     return plain + mst_channel_pending(&connection->channel);
 }
@@ -284,7 +275,7 @@ static bool refuse_request(struct mst_uv_connection *connection, const struct ms
     const struct mst_reply refusal = {
         .id = request->id, .command = request->command, .status = status};
 
-    return connection->codec->ops->answer(connection->codec, &refusal) == MUSTER_OK;
+    return mst_native_service_answer(connection->codec, &refusal) == MUSTER_OK;
 }
 
 static bool feed_request(struct mst_uv_connection *connection, const struct mst_request *request)
@@ -300,7 +291,7 @@ static bool feed_request(struct mst_uv_connection *connection, const struct mst_
 
 static void pass_on(struct mst_uv_connection *connection, const struct mst_reply *reply)
 {
-    muster_status status = connection->codec->ops->answer(connection->codec, reply);
+    muster_status status = mst_native_service_answer(connection->codec, reply);
 
     if (status != MUSTER_OK) {
         complain(connection, status == MUSTER_ELIMIT ? "its unread output reached output_bytes_max"
@@ -377,27 +368,27 @@ static bool searches(const struct mst_request *request)
 /* Feeds whole requests, at most a batch; whoever has more must wait for the others. */
 static void pump(struct mst_uv_connection *connection)
 {
-    struct mst_codec *codec = connection->codec;
+    struct mst_native_service *codec = connection->codec;
     struct mst_request request;
 
     mark_dirty(connection); /* a codec answers some things by itself */
     connection->more = false;
     connection->searches = false;
     for (unsigned i = 0; i < BATCH; i++) {
-        muster_status status = codec->ops->next(codec, &request);
+        muster_status status = mst_native_service_next(codec, &request);
 
         if (status == MUSTER_MORE) {
             return;
         }
         if (status != MUSTER_OK) {
-            hang_up_on(connection, codec->ops->reason(codec));
+            hang_up_on(connection, codec->stream.reason);
             return;
         }
         if (i == 0) {
             hear(connection);
         }
         if (searches(&request) && mst_uv_pressure_spent(&connection->hub->pressure)) {
-            codec->ops->again(codec);
+            mst_native_service_again(codec);
             connection->searches = true;
             break;
         }
@@ -413,7 +404,7 @@ static void pump(struct mst_uv_connection *connection)
         return;
     }
     connection->more = true;
-    if (codec->ops->keep(codec) != MUSTER_OK) {
+    if (mst_native_stream_keep(&codec->stream) != MUSTER_OK) {
         hang_up_on(connection, "out of memory");
     }
 }
@@ -430,19 +421,16 @@ static bool choose_codec(struct mst_uv_connection *connection, unsigned char fir
         hang_up_on(connection, "speaks TLS, but --secret-file is not set here");
         return false;
     }
-    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
-        if (dialects[i].first == first) {
-            if (dialects[i].open(&connection->codec, &hub->limits, &hub->pressure.mem) !=
-                MUSTER_OK) {
-                hang_up_on(connection, "out of memory");
-                return false;
-            }
-            return true;
-        }
+    if (first != MST_NATIVE_FIRST_BYTE) {
+        (void)snprintf(reason, sizeof reason, "no dialect begins with the byte 0x%02x", first);
+        hang_up_on(connection, reason);
+        return false;
     }
-    (void)snprintf(reason, sizeof reason, "no dialect begins with the byte 0x%02x", first);
-    hang_up_on(connection, reason);
-    return false;
+    if (mst_native_service_new(&connection->codec, &hub->limits, &hub->pressure.mem) != MUSTER_OK) {
+        hang_up_on(connection, "out of memory");
+        return false;
+    }
+    return true;
 }
 
 static void take_in(struct mst_uv_connection *connection, struct mst_slice bytes)
@@ -453,25 +441,25 @@ static void take_in(struct mst_uv_connection *connection, struct mst_slice bytes
     if (!connection->codec && !choose_codec(connection, data[0])) {
         return;
     }
-    status = connection->codec->ops->lend(connection->codec, bytes);
+    status = mst_native_stream_lend(&connection->codec->stream, bytes);
     if (status == MUSTER_OK) {
         pump(connection);
     } else if (status == MUSTER_ENOMEM) {
         hang_up_on(connection, "out of memory");
     } else {
-        hang_up_on(connection, connection->codec->ops->reason(connection->codec));
+        hang_up_on(connection, connection->codec->stream.reason);
     }
 }
 
 static void end(struct mst_uv_connection *connection)
 {
-    struct mst_codec *codec = connection->codec;
+    struct mst_native_service *codec = connection->codec;
 
     if (connection->channel.tls && !mst_tls_trusted(connection->channel.tls)) {
         complain(connection, mst_tls_cut_short(MST_TLS_SERVICE));
         drop(connection);
-    } else if (codec && codec->ops->end(codec) != MUSTER_OK) {
-        complain(connection, codec->ops->reason(codec));
+    } else if (codec && mst_native_stream_end(&codec->stream) != MUSTER_OK) {
+        complain(connection, codec->stream.reason);
         drop(connection);
     } else {
         drop_quietly(connection, "closed by the peer");
@@ -485,9 +473,9 @@ static void refuse_plain(struct mst_uv_connection *connection)
     struct mst_uv_hub *hub = connection->hub;
 
     (void)recv(connection->channel.fd, hub->input, sizeof hub->input, MSG_DONTWAIT);
-    if (mst_native_codec_new(&connection->codec, &hub->limits, &hub->pressure.mem) == MUSTER_OK) {
-        mst_native_codec_refuse(connection->codec,
-                                "this service wants TLS: set MUSTER_SECRET_FILE (--secret-file)");
+    if (mst_native_service_new(&connection->codec, &hub->limits, &hub->pressure.mem) == MUSTER_OK) {
+        mst_native_service_refuse(connection->codec,
+                                  "this service wants TLS: set MUSTER_SECRET_FILE (--secret-file)");
     }
     hang_up_on(connection, "speaks plain, but this address wants TLS (--secret-file is set here)");
 }
@@ -616,7 +604,7 @@ static bool send_out(struct mst_uv_connection *connection)
     ssize_t taken;
 
     if (connection->codec) {
-        out = connection->codec->ops->output(connection->codec);
+        out = mst_native_stream_output(&connection->codec->stream);
     }
     if (out.size == 0 && mst_channel_pending(&connection->channel) == 0) {
         return true;
@@ -628,7 +616,7 @@ static bool send_out(struct mst_uv_connection *connection)
         return false;
     }
     if (taken > 0) {
-        connection->codec->ops->written(connection->codec, (size_t)taken);
+        mst_native_stream_written(&connection->codec->stream, (size_t)taken);
     }
     mst_uv_pressure_taken(connection, (size_t)taken);
     return true;

@@ -86,10 +86,15 @@ static uint64_t now(const struct mst_uv_hub *hub)
     return hub->now_ns != 0 ? hub->now_ns : mst_uv_feed_now_ns(&hub->feed);
 }
 
-static struct mst_codec_room room_of(const struct mst_uv_connection *connection)
+/* Memory for incomplete input. */
+static size_t input_room(const struct mst_uv_connection *connection)
 {
-    return connection->codec ? connection->codec->ops->room(connection->codec)
-                             : (struct mst_codec_room){0};
+    return connection->codec ? connection->codec->stream.in.room : 0;
+}
+
+static size_t room_of(const struct mst_uv_connection *connection)
+{
+    return connection->codec ? input_room(connection) + connection->codec->stream.out.room : 0;
 }
 
 static bool has_copied(const struct mst_uv_pressure *pressure)
@@ -101,9 +106,8 @@ static bool has_copied(const struct mst_uv_pressure *pressure)
 static bool holds_little(const struct mst_uv_connection *connection, size_t more)
 {
     uint64_t little = connection->hub->pressure.held_max / LITTLE_PART;
-    struct mst_codec_room room = room_of(connection);
 
-    return room.input + room.output + more < (little > SMALL_BYTES ? little : SMALL_BYTES);
+    return room_of(connection) + more < (little > SMALL_BYTES ? little : SMALL_BYTES);
 }
 
 /* And of what is kept for such there is still some. */
@@ -304,7 +308,7 @@ static void end_favour(struct mst_uv_pressure *pressure)
 void mst_uv_pressure_read(struct mst_uv_connection *connection, size_t bytes)
 {
     struct mst_uv_pressure *pressure = &connection->hub->pressure;
-    size_t input = room_of(connection).input;
+    size_t input = input_room(connection);
     bool parks = input >= PARKED_BYTES && is_high(connection->hub) && !has_share(connection, 0);
 
     count_progress(connection, bytes, input);
@@ -405,8 +409,7 @@ static bool sends_nothing(const struct mst_uv_connection *connection)
     int waiting = 0;
 
     if (connection->more || connection->deferred || !has_stood(connection, connection->came_ns) ||
-        connection == connection->hub->pressure.favoured ||
-        room_of(connection).input < PARKED_BYTES) {
+        connection == connection->hub->pressure.favoured || input_room(connection) < PARKED_BYTES) {
         return false;
     }
     return connection->idle ||
@@ -431,9 +434,7 @@ struct largest {
 
 static void place(struct largest *largest, struct mst_uv_connection *connection)
 {
-    struct mst_codec_room room = room_of(connection);
-    uint64_t held =
-        room.input + room.output + mst_core_pinned_by(connection->hub->core, connection->id);
+    uint64_t held = room_of(connection) + mst_core_pinned_by(connection->hub->core, connection->id);
     size_t at = largest->count;
 
     if (held == 0 || (at == SHED_MAX && held <= largest->rows[at - 1].held)) {

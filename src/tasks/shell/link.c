@@ -381,7 +381,7 @@ static void fall_mute(struct mst_cluster_link *link, int os_errno)
 void mst_cluster_link_flush(struct mst_cluster_link *link)
 {
     while (!link->mute && (link->stage == UP || link->stage == SHAKING_HANDS)) {
-        struct mst_slice output = mst_cluster_codec_output(link->codec);
+        struct mst_slice output = mst_native_stream_output(&link->codec->stream);
         ssize_t taken;
 
         link->channel.blocked = false;
@@ -394,7 +394,7 @@ void mst_cluster_link_flush(struct mst_cluster_link *link)
             break;
         }
         if (taken > 0) {
-            mst_cluster_codec_written(link->codec, (size_t)taken);
+            mst_native_stream_written(&link->codec->stream, (size_t)taken);
         }
         if (link->channel.blocked || (taken == 0 && mst_channel_pending(&link->channel) == 0)) {
             break; /* the socket is full, or the handshake goes on when the peer answers */
@@ -419,7 +419,7 @@ static muster_status ended(struct mst_cluster_link *link, ssize_t got)
         (void)mst_channel_send(&link->channel, mst_slice_of(NULL, 0)); /* the alert: tells why */
         return die(link, MUSTER_EPROTO, reason, 0);
     }
-    if (got == 0 && !link->mute && mst_cluster_codec_end(link->codec) != MUSTER_OK) {
+    if (got == 0 && !link->mute && mst_native_stream_end(&link->codec->stream) != MUSTER_OK) {
         return die(link, MUSTER_EUNREACHABLE, "closed by the peer within a message", 0);
     }
     if (got == 0 && link->mute) {
@@ -445,15 +445,13 @@ static muster_status take_in(struct mst_cluster_link *link, void *room, bool *ag
     }
     if (got > 0) {
         link->received += (uint64_t)got;
-        status = mst_cluster_codec_lend(link->codec, mst_slice_of(room, (size_t)got));
+        status = mst_native_stream_lend(&link->codec->stream, mst_slice_of(room, (size_t)got));
         *again_out = link->channel.more || link->channel.over;
     }
     return status == MUSTER_OK
                ? MUSTER_OK
                : die(link, status,
-                     status == MUSTER_ENOMEM ? "out of memory"
-                                             : mst_cluster_codec_reason(link->codec),
-                     0);
+                     status == MUSTER_ENOMEM ? "out of memory" : link->codec->stream.reason, 0);
 }
 
 muster_status mst_cluster_link_ready(struct mst_cluster_link *link, uint32_t events, void *room,
@@ -478,9 +476,10 @@ muster_status mst_cluster_link_ready(struct mst_cluster_link *link, uint32_t eve
 
 void mst_cluster_link_limit(struct mst_cluster_link *link, size_t message_bytes_max)
 {
-    mst_cluster_codec_limit(link->codec, message_bytes_max > 0
-                                             ? message_bytes_max
-                                             : mst_cluster_codec_limits_default.frame_bytes_max);
+    mst_native_stream_limit(&link->codec->stream,
+                            message_bytes_max > 0
+                                ? message_bytes_max
+                                : mst_cluster_codec_limits_default.frame_bytes_max);
 }
 
 uint64_t mst_cluster_link_received(const struct mst_cluster_link *link)
@@ -499,13 +498,12 @@ muster_status mst_cluster_link_next(struct mst_cluster_link *link, struct mst_cl
 
     if (status ==
         MUSTER_MORE) { /* the beginning of a message lies in the room, which is anybody's */
-        muster_status kept = mst_cluster_codec_keep(link->codec);
+        muster_status kept = mst_native_stream_keep(&link->codec->stream);
         status = kept == MUSTER_OK ? status : kept;
     }
     if (status < 0 && link->stage != DEAD) {
-        return die(
-            link, status,
-            status == MUSTER_ENOMEM ? "out of memory" : mst_cluster_codec_reason(link->codec), 0);
+        return die(link, status,
+                   status == MUSTER_ENOMEM ? "out of memory" : link->codec->stream.reason, 0);
     }
     return status;
 }
@@ -524,7 +522,8 @@ size_t mst_cluster_link_pending(const struct mst_cluster_link *link)
     if (link->stage == DEAD || link->mute) {
         return 0;
     }
-    return mst_cluster_codec_output(link->codec).size + mst_channel_pending(&link->channel);
+    return mst_native_stream_output(&link->codec->stream).size +
+           mst_channel_pending(&link->channel);
 }
 
 const char *mst_cluster_link_peer(const struct mst_cluster_link *link)
