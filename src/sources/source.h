@@ -68,8 +68,8 @@ struct mst_source_kind {
 };
 
 /* Those that are asked. "signals" is none of them: the owner catches those. */
-#define X(name) extern const struct mst_source_kind mst_source_##name;
-#include "sources/sources.def"
+#define X(NAME, name) extern const struct mst_source_kind mst_source_##name;
+#include "proto/sources.def"
 #undef X
 
 #endif

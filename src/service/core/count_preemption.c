@@ -23,8 +23,11 @@ static bool begins(struct mst_slice name, const char *prefix)
 const char *mst_source_word(enum mst_source source)
 {
     static const char *const words[] = {
-#define X(NAME, word) word,
-#include "service/core/sources.def"
+        [MST_SOURCE_SIGNALS] = "signals",
+        [MST_SOURCE_HAND] = "hand",
+        [MST_SOURCE_OTHER] = "other",
+#define X(NAME, name) [MST_SOURCE_##NAME] = #name,
+#include "proto/sources.def"
 #undef X
     };
 

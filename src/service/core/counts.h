@@ -47,9 +47,12 @@ enum mst_phase {
 
 /* The source of a preemption notice. */
 enum mst_source {
-#define X(NAME, word) MST_SOURCE_##NAME,
-#include "service/core/sources.def"
+    MST_SOURCE_SIGNALS = 0,
+#define X(NAME, name) MST_SOURCE_##NAME,
+#include "proto/sources.def"
 #undef X
+    MST_SOURCE_HAND,  /* written with `muster key` */
+    MST_SOURCE_OTHER, /* of any other name, so that no name of a user becomes a series */
     MST_SOURCES
 };
 

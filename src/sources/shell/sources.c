@@ -49,8 +49,8 @@ struct mst_sources {
 };
 
 static const struct mst_source_kind *const kinds[] = {
-#define X(name) &mst_source_##name,
-#include "sources/sources.def"
+#define X(NAME, name) &mst_source_##name,
+#include "proto/sources.def"
 #undef X
 };
 
