@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/core/alarm.h"
 
-#include "service/core/part.h"
+#include "service/core/state.h"
 
 static struct mst_alarm *alarm_of(struct mst_index_node *node)
 {
@@ -21,28 +21,26 @@ void mst_alarm_init(struct mst_alarms *alarms)
     alarms->serial = 0;
 }
 
-void mst_alarm_set(struct mst_alarms *alarms, struct mst_alarm *alarm, uint64_t now_ns,
-                   uint64_t at_ns)
+void mst_alarm_set(struct mst_core *core, struct mst_alarm *alarm, uint64_t at_ns)
 {
-    mst_index_remove(&alarms->tree, &alarm->node);
-    alarm->set_ns = now_ns;
+    mst_alarm_clear(core, alarm);
+    alarm->set_ns = core->now_ns;
     alarm->at_ns = at_ns;
-    alarm->serial = ++alarms->serial;
-    mst_index_put(&alarms->tree, &alarm->node, at_ns, alarm->serial);
+    alarm->serial = ++core->alarms.serial;
+    mst_index_put(&core->alarms.tree, &alarm->node, at_ns, alarm->serial);
 }
 
-bool mst_alarm_restore(struct mst_alarms *alarms, struct mst_alarm *alarm,
-                       const struct mst_alarm *kept)
+bool mst_alarm_restore(struct mst_core *core, struct mst_alarm *alarm, const struct mst_alarm *kept)
 {
     alarm->at_ns = kept->at_ns;
     alarm->set_ns = kept->set_ns;
     alarm->serial = kept->serial;
-    return mst_index_try(&alarms->tree, &alarm->node, alarm->at_ns, alarm->serial);
+    return mst_index_try(&core->alarms.tree, &alarm->node, alarm->at_ns, alarm->serial);
 }
 
-void mst_alarm_clear(struct mst_alarms *alarms, struct mst_alarm *alarm)
+void mst_alarm_clear(struct mst_core *core, struct mst_alarm *alarm)
 {
-    mst_index_remove(&alarms->tree, &alarm->node);
+    mst_index_remove(&core->alarms.tree, &alarm->node);
 }
 
 bool mst_alarm_is_set(const struct mst_alarm *alarm)
@@ -50,40 +48,39 @@ bool mst_alarm_is_set(const struct mst_alarm *alarm)
     return mst_index_linked(&alarm->node);
 }
 
-uint64_t mst_alarm_first_ns(const struct mst_alarms *alarms)
+uint64_t mst_alarm_first_ns(const struct mst_core *core)
 {
-    const struct mst_alarm *first = alarm_of(mst_index_first(&alarms->tree));
+    const struct mst_alarm *first = alarm_of(mst_index_first(&core->alarms.tree));
 
     return first ? first->at_ns : NEVER;
 }
 
-struct mst_alarm *mst_alarm_take(struct mst_alarms *alarms, uint64_t now_ns)
+struct mst_alarm *mst_alarm_take(struct mst_core *core)
 {
-    struct mst_alarm *first = alarm_of(mst_index_first(&alarms->tree));
+    struct mst_alarm *first = alarm_of(mst_index_first(&core->alarms.tree));
 
-    if (!first || first->at_ns > now_ns) {
+    if (!first || first->at_ns > core->now_ns) {
         return NULL;
     }
-    mst_index_remove(&alarms->tree, &first->node);
+    mst_alarm_clear(core, first);
     return first;
 }
 
-void mst_alarm_shift(struct mst_alarms *alarms, uint64_t now_ns, uint64_t late_ns)
+void mst_alarm_shift(struct mst_core *core, uint64_t late_ns)
 {
-    uint64_t last = alarms->serial;
-    struct mst_alarm *following = alarm_of(mst_index_first(&alarms->tree));
+    uint64_t last = core->alarms.serial;
+    struct mst_alarm *following = alarm_of(mst_index_first(&core->alarms.tree));
     struct mst_alarm *alarm;
 
     while ((alarm = following)) {
-        uint64_t ran_ns = now_ns - alarm->set_ns;
+        uint64_t set_ns = alarm->set_ns;
+        uint64_t ran_ns = core->now_ns - set_ns;
         uint64_t by_ns = ran_ns < late_ns ? ran_ns : late_ns;
 
         following = alarm_of(mst_index_next(&alarm->node));
         /* A shifted one comes again later in the walk; its serial tells. */
         if (alarm->kind != MST_ALARM_LEASE && alarm->serial <= last && by_ns > 0) {
-            uint64_t set_ns = alarm->set_ns;
-
-            mst_alarm_set(alarms, alarm, now_ns, alarm->at_ns + by_ns);
+            mst_alarm_set(core, alarm, alarm->at_ns + by_ns);
             alarm->set_ns = set_ns;
         }
     }

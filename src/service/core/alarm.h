@@ -11,6 +11,8 @@
 #include "base/time.h"
 #include "service/core/index.h"
 
+struct mst_core;
+
 enum mst_alarm_kind {
     MST_ALARM_LEASE = 1, /* in a session */
     MST_ALARM_ROUND = 2, /* in a round: its deadline */
@@ -33,19 +35,20 @@ struct mst_alarms {
 uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms);
 
 void mst_alarm_init(struct mst_alarms *alarms);
-void mst_alarm_set(struct mst_alarms *alarms, struct mst_alarm *alarm, uint64_t now_ns,
-                   uint64_t at_ns);
-/* Loads an alarm that is not set. False: there is another in its place. */
-bool mst_alarm_restore(struct mst_alarms *alarms, struct mst_alarm *alarm,
-                       const struct mst_alarm *kept);
-void mst_alarm_clear(struct mst_alarms *alarms, struct mst_alarm *alarm);
+
+/* Rings at `at_ns`, and not at the time that was set before. */
+void mst_alarm_set(struct mst_core *core, struct mst_alarm *alarm, uint64_t at_ns);
+void mst_alarm_clear(struct mst_core *core, struct mst_alarm *alarm);
 bool mst_alarm_is_set(const struct mst_alarm *alarm);
-uint64_t mst_alarm_first_ns(const struct mst_alarms *alarms);
+/* Loads an alarm that is not set. False: there is another in its place. */
+bool mst_alarm_restore(struct mst_core *core, struct mst_alarm *alarm,
+                       const struct mst_alarm *kept);
+uint64_t mst_alarm_first_ns(const struct mst_core *core);
 
 /* A due alarm, cleared; NULL: none. */
-struct mst_alarm *mst_alarm_take(struct mst_alarms *alarms, uint64_t now_ns);
+struct mst_alarm *mst_alarm_take(struct mst_core *core);
 
 /* The clock stood still for `late_ns`: deadlines (not leases) that ran meanwhile move with it. */
-void mst_alarm_shift(struct mst_alarms *alarms, uint64_t now_ns, uint64_t late_ns);
+void mst_alarm_shift(struct mst_core *core, uint64_t late_ns);
 
 #endif

@@ -46,7 +46,7 @@ static muster_status resume(struct mst_session *session, struct mst_link *link,
             mst_link_hang_up(session->core, old, "its session goes on over another connection");
         }
         mst_session_attach(session, link);
-        if (session->member && !session->claiming) {
+        if (mst_session_holds(session)) {
             mst_narrate_event(session->member, MST_INFO, "member-back");
             mst_member_touch(session->member);
         }
@@ -137,10 +137,7 @@ static muster_status find_index(const struct claim *claim, const struct mst_open
     if (open->index == MST_INDEX_ANY) {
         *out = mst_member_free_index(job, open->role, 0);
         if (open->role == MST_ROLE_RANK && size != 0 && *out >= size && !spares) {
-            return mst_waiter_exceed(claim->waiter,
-                                     (struct mst_excess){.kind = MST_LIMIT_SIZE,
-                                                         .most = size,
-                                                         .asked = *out + UINT64_C(1)});
+            return mst_waiter_exceed(claim->waiter, MST_LIMIT_SIZE, size, *out + UINT64_C(1));
         }
     } else if (open->index == MST_INDEX_HELPER && open->role == MST_ROLE_AGENT) {
         *out = mst_member_free_index(job, MST_ROLE_AGENT, MST_HELPERS_FROM);

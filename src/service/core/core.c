@@ -337,7 +337,7 @@ void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst
 void mst_core_forgive(struct mst_core *core, uint64_t late_ns)
 {
     mst_session_extend_all(core);
-    mst_alarm_shift(&core->alarms, core->now_ns, late_ns);
+    mst_alarm_shift(core, late_ns);
 }
 
 static void ring(struct mst_alarm *alarm)
@@ -373,7 +373,7 @@ void mst_core_tick(struct mst_core *core, uint64_t now_ns)
         core->pulse_ns = now_ns + pulse_length_ns(core);
         mst_core_raise(core, MST_WEIGHT_ALONG);
     }
-    while (!core->held && (alarm = mst_alarm_take(&core->alarms, now_ns))) {
+    while (!core->held && (alarm = mst_alarm_take(core))) {
         mst_core_raise(core, MST_WEIGHT_ALONG);
         ring(alarm);
         mst_job_settle_all(core);
@@ -395,7 +395,7 @@ bool mst_core_in_session(struct mst_core *core, struct mst_conn conn)
 
 uint64_t mst_core_deadline_ns(const struct mst_core *core)
 {
-    uint64_t first_ns = core->held ? NEVER : mst_alarm_first_ns(&core->alarms);
+    uint64_t first_ns = core->held ? NEVER : mst_alarm_first_ns(core);
 
     return first_ns < core->pulse_ns ? first_ns : core->pulse_ns;
 }
@@ -413,16 +413,27 @@ static const struct mst_effect *tell(struct mst_core *core, struct mst_waiter *w
     return &core->effect;
 }
 
+static struct mst_todo *next_todo(const struct mst_core *core)
+{
+    MST_ASSERT(!core->current);
+    return MST_FOUND(mst_list_empty(&core->effects) ? NULL : core->effects.next, struct mst_todo,
+                     link);
+}
+
+/* NULL: the next effect, if any, is no reply. */
+static struct mst_waiter *next_waiter(const struct mst_core *core)
+{
+    struct mst_todo *todo = next_todo(core);
+
+    return todo && todo->type == MST_EFFECT_REPLY ? MST_CONTAINER(todo, struct mst_waiter, todo)
+                                                  : NULL;
+}
+
 const struct mst_effect *mst_core_next(struct mst_core *core)
 {
-    struct mst_todo *todo;
+    struct mst_todo *todo = next_todo(core);
 
-    MST_ASSERT(!core->current);
-    if (mst_list_empty(&core->effects)) {
-        return NULL;
-    }
-    todo = MST_CONTAINER(core->effects.next, struct mst_todo, link);
-    if (todo->type == MST_EFFECT_HANGUP) {
+    if (todo && todo->type == MST_EFFECT_HANGUP) {
         const struct mst_link *link = MST_CONTAINER(todo, struct mst_link, hangup);
 
         mst_list_remove(&todo->link);
@@ -430,20 +441,15 @@ const struct mst_effect *mst_core_next(struct mst_core *core)
             .type = MST_EFFECT_HANGUP, .conn = link->conn, .reason = link->reason};
         return &core->effect;
     }
-    return tell(core, MST_CONTAINER(todo, struct mst_waiter, todo));
+    return todo ? tell(core, next_waiter(core)) : NULL;
 }
 
 const struct mst_effect *mst_core_answer(struct mst_core *core, struct mst_conn conn, uint64_t id)
 {
-    struct mst_todo *todo = MST_CONTAINER(core->effects.next, struct mst_todo, link);
-    struct mst_waiter *waiter = MST_CONTAINER(todo, struct mst_waiter, todo);
+    struct mst_waiter *waiter = next_waiter(core);
 
-    MST_ASSERT(!core->current);
-    if (mst_list_empty(&core->effects) || todo->type != MST_EFFECT_REPLY || waiter->id != id ||
-        waiter->link->conn.id != conn.id) {
-        return NULL;
-    }
-    return tell(core, waiter);
+    return waiter && waiter->id == id && waiter->link->conn.id == conn.id ? tell(core, waiter)
+                                                                          : NULL;
 }
 
 void mst_core_done(struct mst_core *core, const struct mst_effect *effect)
@@ -476,15 +482,6 @@ void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn)
     }
 }
 
-static struct mst_waiter *next_waiter(const struct mst_core *core)
-{
-    struct mst_todo *todo = MST_CONTAINER(core->effects.next, struct mst_todo, link);
-
-    return !mst_list_empty(&core->effects) && todo->type == MST_EFFECT_REPLY
-               ? MST_CONTAINER(todo, struct mst_waiter, todo)
-               : NULL;
-}
-
 bool mst_core_next_searches(const struct mst_core *core)
 {
     const struct mst_waiter *waiter = next_waiter(core);
@@ -496,7 +493,7 @@ struct mst_conn mst_core_defer_next(struct mst_core *core)
 {
     struct mst_waiter *waiter = next_waiter(core);
 
-    MST_ASSERT(waiter && !core->current);
+    MST_ASSERT(waiter);
     mst_list_remove(&waiter->todo.link);
     mst_list_append(&waiter->link->deferred, &waiter->todo.link);
     return waiter->link->conn;

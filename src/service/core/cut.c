@@ -18,9 +18,7 @@ muster_status mst_cut_request(struct mst_session *session, struct mst_waiter *wa
     struct mst_link *link;
 
     if (for_ms > MST_CUT_MS_MAX) {
-        return mst_waiter_exceed(
-            waiter,
-            (struct mst_excess){.kind = MST_LIMIT_CUT_MS, .most = MST_CUT_MS_MAX, .asked = for_ms});
+        return mst_waiter_exceed(waiter, MST_LIMIT_CUT_MS, MST_CUT_MS_MAX, for_ms);
     }
     if (!holder ||
         (request->cut.incarnation != 0 && request->cut.incarnation != member->incarnation)) {

@@ -50,7 +50,7 @@ muster_status mst_generation_fence(const struct mst_session *session, struct mst
 static void touch_view(struct mst_job *job)
 {
     job->view_revision = mst_job_next_revision(job);
-    mst_watch_wake_view(job, job->view_revision);
+    mst_watch_wake(job, MST_TOPIC_VIEW, job->view_revision);
 }
 
 void mst_generation_attention(struct mst_job *job, enum mst_attention attention)
@@ -143,7 +143,7 @@ static void seal(struct mst_job *job, const struct mst_seating *seating)
     job->attention = MST_CALM;
     job->alive = job->rank_count;
     job->join_due = false;
-    mst_alarm_clear(&job->core->alarms, &job->join_alarm);
+    mst_alarm_clear(job->core, &job->join_alarm);
     mst_narrate(job, MST_INFO, "generation-sealed %" PRIu64 " size=%u", job->generation,
                 job->rank_count);
     if (job->seal) {
@@ -198,7 +198,7 @@ static void settle_from_nobody(struct mst_job *job)
     struct mst_seating seating;
 
     if (job->alive > 0 || job->ready_count == 0) {
-        mst_alarm_clear(&core->alarms, &job->join_alarm);
+        mst_alarm_clear(core, &job->join_alarm);
         job->join_due = false;
         return;
     }
@@ -209,8 +209,7 @@ static void settle_from_nobody(struct mst_job *job)
         return;
     }
     if (!job->join_due && job->join_wait_ms != 0 && !mst_alarm_is_set(&job->join_alarm)) {
-        mst_alarm_set(&core->alarms, &job->join_alarm, core->now_ns,
-                      mst_alarm_moment(core->now_ns, job->join_wait_ms));
+        mst_alarm_set(core, &job->join_alarm, mst_alarm_moment(core->now_ns, job->join_wait_ms));
     }
 }
 
@@ -236,7 +235,7 @@ void mst_generation_end(struct mst_job *job)
     job->interrupted_ns = 0;
     mst_record_clear(job);
     job->join_due = false;
-    mst_alarm_clear(&job->core->alarms, &job->join_alarm);
+    mst_alarm_clear(job->core, &job->join_alarm);
     mst_round_drop_all(job);
     mst_keyspace_drop(job, &job->generation_keys, MUSTER_EFENCED);
 }

@@ -39,9 +39,9 @@ struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name)
     mst_list_init(&job->sessions);
     mst_keyspace_init(&job->keys, core);
     mst_keyspace_init(&job->generation_keys, core);
-    mst_list_init(&job->watching_members);
-    mst_list_init(&job->watching_faults);
-    mst_list_init(&job->watching_view);
+    for (unsigned topic = 0; topic < MST_TOPICS; topic++) {
+        mst_list_init(&job->watching[topic]);
+    }
     mst_index_init(&job->watching_nodes);
     mst_names_init(&job->round_names);
     return job;
@@ -206,7 +206,7 @@ static void drop(struct mst_job *job)
     forget_fences(job);
     remember(job);
     mst_keyspace_drop(job, &job->keys, MUSTER_EFENCED);
-    mst_alarm_clear(&core->alarms, &job->join_alarm);
+    mst_alarm_clear(core, &job->join_alarm);
     mst_named_remove(&core->jobs, &job->named);
     mst_list_remove(&job->in_dirty);
     job->dropped = true;
@@ -253,7 +253,7 @@ static void settle_finals(struct mst_job *job)
 static void settle(struct mst_job *job)
 {
     settle_finals(job);
-    if (job->session_count > 0) {
+    if (!mst_list_empty(&job->sessions)) {
         mst_generation_settle(job);
         return;
     }

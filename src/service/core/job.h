@@ -55,13 +55,12 @@ struct mst_job {
     struct mst_names hosts;
     uint64_t host_serial;
     struct mst_list sessions;
-    uint32_t session_count;
 
     uint64_t revision; /* counts every change of anything */
     struct mst_keyspace keys, generation_keys;
     uint64_t key_count, key_bytes;         /* of both: names and values of what is there */
     uint64_t awaited_count, awaited_bytes; /* names that are only awaited */
-    struct mst_list watching_members, watching_faults, watching_view;
+    struct mst_list watching[MST_TOPICS];
     struct mst_tree watching_nodes; /* watchers of the members of one node, by that */
     uint64_t watch_serial;
 

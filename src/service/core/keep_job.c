@@ -13,7 +13,7 @@ void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct m
     }
     MST_ARCHIVE_U64S(archive, &kept.at_ns, &kept.set_ns, &kept.serial);
     if (archive->loading && mst_archive_expect(archive, kept.set_ns <= core->now_ns)) {
-        (void)mst_archive_expect(archive, mst_alarm_restore(&core->alarms, alarm, &kept));
+        (void)mst_archive_expect(archive, mst_alarm_restore(core, alarm, &kept));
     }
 }
 
@@ -42,7 +42,7 @@ static void expect_whole(struct mst_archive *archive, const struct mst_job *job)
 {
     const struct mst_member *member = mst_member_first(job);
 
-    (void)mst_archive_expect(archive, job->session_count > 0 || job->keys.live > 0);
+    (void)mst_archive_expect(archive, !mst_list_empty(&job->sessions) || job->keys.live > 0);
     (void)mst_archive_expect(archive, job->generation > 0 || job->rank_count == 0);
     (void)mst_archive_expect(archive, mst_keep_hosts_whole(job));
     for (; member; member = mst_member_next(member)) {

@@ -273,7 +273,7 @@ static struct mst_session *keep_birth(struct mst_archive *archive, struct mst_jo
     if (archive->loading && mst_archive_expect(archive, !mst_session_find(job->core, open.token))) {
         session = mst_archive_made(archive, mst_session_new(job->core, job, &open));
         if (session) {
-            mst_alarm_clear(&job->core->alarms, &session->alarm); /* its own comes */
+            mst_alarm_clear(job->core, &session->alarm); /* its own comes */
         }
     }
     return session;

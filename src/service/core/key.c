@@ -88,15 +88,15 @@ struct mst_key *mst_key_next(const struct mst_key *key)
     return key_of(mst_tree_next(&key->node));
 }
 
-/* ---- changes: most keys that change change again soon, so the latest are only a list, and one
- * goes into the tree when there are many newer ones ---- */
+/* ---- changes: most keys that change change again soon, so the latest are only a list; a key moves
+ * to the tree when many newer ones follow it ---- */
 
 static struct mst_key *latest_of(const struct mst_keyspace *space, struct mst_list *node)
 {
     return node != &space->latest ? MST_CONTAINER(node, struct mst_key, in_latest) : NULL;
 }
 
-/* Who asks has mostly been told all but the very last. */
+/* From the end: most readers miss only the last few. */
 static struct mst_key *latest_from(const struct mst_keyspace *space, uint64_t revision)
 {
     struct mst_key *found = latest_of(space, space->latest.next);
@@ -174,32 +174,27 @@ muster_status mst_key_check_name(struct mst_waiter *waiter, struct mst_slice nam
     return name.size == 0 || mst_slice_has_nul(name) ? MUSTER_EINVAL : MUSTER_OK;
 }
 
-/* ---- records: what is there counts against the job's limits, tombstones have one of their own.
- * Names that are only awaited are counted apart: who waits at the moment must not decide whether
- * somebody else's write has room ---- */
+/* ---- records: existing keys count against the job's limits, tombstones have a limit of their own.
+ * Names that are only awaited are counted apart: the waits of the moment must not decide whether a
+ * write has room ---- */
 
-static void count_in(struct mst_job *job, const struct mst_key *key)
-{
-    job->key_count++;
-    job->key_bytes += key->name_size;
-}
+enum { IN = 1, OUT = -1 };
 
-static void count_out(struct mst_job *job, const struct mst_key *key)
+/* Counts the record, in the state that it is in, or no more. */
+static void count(struct mst_job *job, const struct mst_key *key, int by)
 {
-    job->key_count--;
-    job->key_bytes -= key->name_size;
-}
+    uint64_t one = (uint64_t)by;
 
-static void await_in(struct mst_job *job, const struct mst_key *key)
-{
-    job->awaited_count++;
-    job->awaited_bytes += key->name_size;
-}
-
-static void await_out(struct mst_job *job, const struct mst_key *key)
-{
-    job->awaited_count--;
-    job->awaited_bytes -= key->name_size;
+    if (key->value) {
+        key->space->live += one;
+        job->key_count += one;
+        job->key_bytes += one * (key->name_size + key->value->size);
+    } else if (key->revision != 0) {
+        key->space->tombstone_count += one;
+    } else {
+        job->awaited_count += one;
+        job->awaited_bytes += one * key->name_size;
+    }
 }
 
 static struct mst_key *new_record(struct mst_job *job, struct mst_keyspace *space,
@@ -227,19 +222,18 @@ struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
                                struct mst_slice name)
 {
     struct mst_key *key = mst_key_find(space, name);
-    bool fresh;
 
     if (key) {
         return key;
     }
     key = new_record(job, space, name);
-    if (!key) {
-        return NULL;
+    if (key) {
+        bool fresh = mst_tree_insert(&space->names, &name, &key->node);
+
+        MST_ASSERT(fresh);
+        mst_table_insert(&space->table, mst_table_hash(space->secret, name), &key->in_table);
+        count(job, key, IN);
     }
-    fresh = mst_tree_insert(&space->names, &name, &key->node);
-    MST_ASSERT(fresh);
-    mst_table_insert(&space->table, mst_table_hash(space->secret, name), &key->in_table);
-    await_in(job, key);
     return key;
 }
 
@@ -263,13 +257,7 @@ muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
         return MUSTER_EPROTO;
     }
     key->value = kept->value;
-    if (key->value) {
-        space->live++;
-        count_in(job, key);
-        job->key_bytes += key->value->size;
-    } else {
-        space->tombstone_count++;
-    }
+    count(job, key, IN);
     return MUSTER_OK;
 }
 
@@ -305,18 +293,18 @@ void mst_key_release(struct mst_job *job, struct mst_key *key)
 {
     if (key->revision == 0 && key->staged == 0 && mst_list_empty(&key->waits) &&
         !key->space->dropping) {
-        await_out(job, key);
+        count(job, key, OUT);
         remove_record(job, key);
     }
 }
 
-/* The oldest deletion: a watcher from before it will be told to begin again. */
+/* Forgets the oldest deletion: a watcher from before it will get a RESET. */
 static void forget_one(struct mst_job *job, struct mst_keyspace *space)
 {
     struct mst_key *key =
         MST_CONTAINER(mst_list_take(&space->tombstones), struct mst_key, in_tombstones);
 
-    space->tombstone_count--;
+    count(job, key, OUT);
     space->forgotten = key->revision;
     if (key->revision > space->epoch_revision) {
         space->epoch++;
@@ -324,7 +312,7 @@ static void forget_one(struct mst_job *job, struct mst_keyspace *space)
     }
     drop_change(key);
     key->revision = 0;
-    await_in(job, key);
+    count(job, key, IN);
     mst_key_release(job, key);
 }
 
@@ -374,33 +362,21 @@ static void fulfil(struct mst_key *key, struct mst_key_wait *wait)
 void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *value,
                    struct mst_session *owner)
 {
-    struct mst_keyspace *space = key->space;
-
+    count(job, key, OUT);
     if (key->value) {
-        job->key_bytes -= key->value->size;
         mst_pin_leave_value(job->core, key->value);
-    } else {
-        space->live++;
-        count_in(job, key);
-        if (key->revision != 0) {
-            mst_list_remove(&key->in_tombstones);
-            space->tombstone_count--;
-        } else {
-            await_out(job, key);
-        }
     }
+    mst_list_remove(&key->in_tombstones);
     key->value = value;
-    job->key_bytes += value->size;
     mst_key_own(key, owner);
     set_revision(job, key);
+    count(job, key, IN);
     MST_LIST_EACH(node, following, &key->waits)
     {
         fulfil(key, MST_CONTAINER(node, struct mst_key_wait, in_key));
     }
     mst_counts_stored(job, key);
-    if (space->prefixes.root) {
-        mst_watch_wake_key(key);
-    }
+    mst_watch_wake_key(key);
 }
 
 void mst_key_erase(struct mst_job *job, struct mst_key *key)
@@ -408,18 +384,14 @@ void mst_key_erase(struct mst_job *job, struct mst_key *key)
     struct mst_keyspace *space = key->space;
 
     MST_ASSERT(key->value);
-    job->key_bytes -= key->value->size;
-    count_out(job, key);
+    count(job, key, OUT);
     mst_pin_leave_value(job->core, key->value);
     key->value = NULL;
     mst_key_own(key, NULL);
-    space->live--;
     set_revision(job, key);
+    count(job, key, IN);
     mst_list_append(&space->tombstones, &key->in_tombstones);
-    space->tombstone_count++;
-    if (space->prefixes.root) {
-        mst_watch_wake_key(key);
-    }
+    mst_watch_wake_key(key);
     mst_keyspace_trim(job, space);
     if (space->live == 0) {
         mst_job_mark(job);
@@ -432,12 +404,8 @@ static void drop_key(struct mst_job *job, struct mst_key *key, muster_status sta
         mst_waiter_answer(MST_CONTAINER(key->waits.next, struct mst_key_wait, in_key)->waiter,
                           status);
     }
-    if (key->revision == 0) {
-        await_out(job, key);
-    }
+    count(job, key, OUT);
     if (key->value) {
-        count_out(job, key);
-        job->key_bytes -= key->value->size;
         mst_pin_leave_value(job->core, key->value);
     }
     mst_list_remove(&key->in_owner);
@@ -452,10 +420,8 @@ void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_s
         drop_key(job, key_of(mst_tree_first(&space->names)), status);
     }
     mst_keyspace_init(space, job->core);
-    space->tombstone_count = 0;
-    space->live = 0;
     space->dropping = false;
-    /* What was deleted in it can no longer be told; a cursor from then on begins again. */
+    /* Deletions in it are no longer known: a cursor from before begins again. */
     space->forgotten = job->revision;
     space->epoch++;
     space->epoch_revision = job->revision;
@@ -521,13 +487,12 @@ static uint64_t awaited_max(const struct mst_core *core)
 static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *space,
                               const struct mst_slice *names, uint32_t count)
 {
-    struct mst_excess excess = {.kind = MST_LIMIT_AWAITED_KEYS,
-                                .most = awaited_max(waiter->core),
-                                .asked = waiter->link->awaited + count};
+    uint64_t most = awaited_max(waiter->core);
+    uint64_t asked = waiter->link->awaited + count;
     muster_status status = MUSTER_OK;
 
-    if (excess.asked > excess.most) {
-        return mst_waiter_exceed(waiter, excess);
+    if (asked > most) {
+        return mst_waiter_exceed(waiter, MST_LIMIT_AWAITED_KEYS, most, asked);
     }
     if (!mst_pin_list(waiter, count)) {
         return MUSTER_ENOMEM;

@@ -302,7 +302,7 @@ bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fau
     seat->fault_ns = job->core->now_ns;
     seat->fault_told_by = fault->told_by;
     mst_index_put(&job->faults, &seat->fault_node, seat->fault_revision, 0);
-    mst_watch_wake_faults(job, seat->fault_revision);
+    mst_watch_wake(job, MST_TOPIC_FAULTS, seat->fault_revision);
     return true;
 }
 

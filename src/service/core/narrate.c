@@ -23,16 +23,12 @@ void mst_narrate(const struct mst_job *job, enum mst_level level, const char *fo
 
 const char *mst_narrate_sign(const struct mst_member *member)
 {
-    switch (member->role) {
-    case MST_ROLE_OBSERVER:
-    case MST_ROLE_RANK:
-        break;
-    case MST_ROLE_WORKER:
-        return "worker#";
-    case MST_ROLE_AGENT:
-        return "agent#";
-    }
-    return "#";
+    static const char *const signs[] = {[MST_ROLE_OBSERVER] = "#",
+                                        [MST_ROLE_RANK] = "#",
+                                        [MST_ROLE_WORKER] = "worker#",
+                                        [MST_ROLE_AGENT] = "agent#"};
+
+    return signs[member->role];
 }
 
 /* Only those a round or a seal can end with. */

@@ -142,7 +142,7 @@ static void lose_all(struct mst_session *agent)
 
 static void look_again(struct mst_session *session, uint64_t at_ns)
 {
-    mst_alarm_set(&session->core->alarms, &session->alarm, session->core->now_ns, at_ns);
+    mst_alarm_set(session->core, &session->alarm, at_ns);
 }
 
 static bool expire_agent(struct mst_session *agent)

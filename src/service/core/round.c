@@ -27,7 +27,7 @@ void mst_round_let_go(struct mst_core *core, struct mst_round *round)
     if (--round->references > 0) {
         return;
     }
-    mst_alarm_clear(&core->alarms, &round->alarm);
+    mst_alarm_clear(core, &round->alarm);
     for (uint32_t i = 0; i < round->part_count; i++) {
         mst_blob_drop(&core->mem, round->parts[i].data);
     }
@@ -102,30 +102,27 @@ static bool add_parts(struct mst_job *job, struct mst_round *round,
     uint32_t count = request->participants ? request->participant_count : job->rank_count;
 
     round->parts = mst_mem_array(mem, count, sizeof(*round->parts));
-    if (!round->parts) {
+    if (request->participants) {
+        round->wanted = mst_mem_array(mem, count, sizeof(*round->wanted));
+    }
+    if (!round->parts || (request->participants && !round->wanted)) {
         return false;
     }
-    if (!request->participants) {
-        for (uint32_t rank = 0; rank < count; rank++) {
-            add_part(round, job->ranks[rank], job->ranks[rank]->index);
-        }
-        return true;
-    }
-    round->wanted = mst_mem_array(mem, count, sizeof(*round->wanted));
-    if (!round->wanted) {
-        return false;
-    }
-    memcpy(round->wanted, request->participants, count * sizeof(*round->wanted));
-    round->wanted_count = count;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t index = request->participants[i];
+        if (round->wanted) {
+            uint32_t index = request->participants[i];
 
-        add_part(round, mst_member_find(job, MST_ROLE_RANK, index), index);
+            round->wanted[i] = index;
+            add_part(round, mst_member_find(job, MST_ROLE_RANK, index), index);
+        } else {
+            add_part(round, job->ranks[i], job->ranks[i]->index);
+        }
     }
+    round->wanted_count = round->wanted ? count : 0;
     return true;
 }
 
-/* ---- who, for people ---- */
+/* ---- the participants that replies name ---- */
 
 struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_round_part *part)
 {
@@ -198,7 +195,7 @@ struct mst_detail mst_round_detail(const struct mst_round *round)
     return detail;
 }
 
-/* The result must not change any more with those it names. */
+/* The members that a result names must not change it any more. */
 static void keep_hosts(struct mst_round *round)
 {
     for (uint32_t i = 0; i < round->detail.who_count; i++) {
@@ -215,7 +212,7 @@ static void keep_hosts(struct mst_round *round)
 
 /* ---- the end ---- */
 
-/* Whoever opened it arrived, so there is always something to reduce. */
+/* The rank that opened it arrived, so there is always something to reduce. */
 bool mst_round_has_value(const struct mst_round *round)
 {
     return round->done && (round->status == MUSTER_OK ||
@@ -260,8 +257,23 @@ void mst_round_decide(struct mst_round *round, muster_status status)
         round->status = MUSTER_ERANGE;
     }
     mst_core_raise(round->job->core, MST_WEIGHT_PROMISE);
-    mst_alarm_clear(&round->job->core->alarms, &round->alarm);
+    mst_alarm_clear(round->job->core, &round->alarm);
     tell_closed(round);
+}
+
+/* No member waits at it any more. */
+static void release_members(struct mst_round *round)
+{
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        struct mst_member *member = round->parts[i].member;
+
+        if (member && member->waits_at == round) {
+            member->waits_at = NULL;
+        }
+    }
+    if (round->job->seal == round) {
+        round->job->seal = NULL;
+    }
 }
 
 void mst_round_tell(struct mst_round *round)
@@ -279,16 +291,7 @@ void mst_round_tell(struct mst_round *round)
         waiter->detail = MST_DETAIL_ROUND;
         mst_waiter_answer(waiter, round->status);
     }
-    for (uint32_t i = 0; i < round->part_count; i++) {
-        struct mst_member *member = round->parts[i].member;
-
-        if (member && member->waits_at == round) {
-            member->waits_at = NULL;
-        }
-    }
-    if (job->seal == round) {
-        job->seal = NULL;
-    }
+    release_members(round);
     name->open = NULL;
     name->last = round; /* with the reference it had as the open one */
     name->number = round->number + 1;
@@ -312,17 +315,10 @@ static void drop_open(struct mst_job *job, struct mst_round *round)
         mst_waiter_set_view(waiter, mst_generation_view(job, waiter->member));
         mst_waiter_answer(waiter, MUSTER_EFENCED);
     }
-    for (uint32_t i = 0; i < round->part_count; i++) {
-        if (round->parts[i].member && round->parts[i].member->waits_at == round) {
-            round->parts[i].member->waits_at = NULL;
-        }
-    }
-    if (job->seal == round) {
-        job->seal = NULL;
-    }
+    release_members(round);
     round->status = MUSTER_EFENCED;
     round->done = true;
-    mst_alarm_clear(&job->core->alarms, &round->alarm);
+    mst_alarm_clear(job->core, &round->alarm);
     tell_closed(round);
     mst_pin_leave_round(job->core, round);
 }
@@ -343,8 +339,8 @@ void mst_round_drop_all(struct mst_job *job)
     }
 }
 
-/* As soon as it cannot succeed, or everybody is accounted for. A seal is closed when the job is
- * settled, because it ends more than itself. */
+/* Closes it as soon as it cannot succeed, or every participant has arrived or is lost. A seal is
+ * closed when the job is settled, because it ends more than itself. */
 static void evaluate(struct mst_round *round)
 {
     if (round->on_loss == MST_FAIL && round->lost > 0) {
@@ -392,7 +388,7 @@ void mst_round_expire(struct mst_round *round)
             mst_member_lose(round->parts[i].member, (struct mst_loss){.cause = MST_CAUSE_EVICTED});
         }
     }
-    mst_job_mark(round->job); /* also where nobody is missing, and there are too few */
+    mst_job_mark(round->job); /* also if none is missing, and there are too few */
 }
 
 /* ---- an arrival ---- */
@@ -407,7 +403,7 @@ static bool ascending(const uint32_t *participants, uint32_t count)
     return true;
 }
 
-/* It closes whatever was contributed: so with nothing, or with what always has a result. */
+/* A seal closes in any case, so its reduction must always have a result. */
 static bool seal_makes_sense(const struct mst_round_request *request)
 {
     return request->on_loss == MST_PROCEED && !request->participants && !request->final &&
@@ -503,8 +499,7 @@ static void publish(struct mst_job *job, struct mst_round_name *name, struct mst
     round->name = name;
     name->open = round;
     if (round->deadline_ms > 0) {
-        mst_alarm_set(&core->alarms, &round->alarm, core->now_ns,
-                      mst_alarm_moment(core->now_ns, round->deadline_ms));
+        mst_alarm_set(core, &round->alarm, mst_alarm_moment(core->now_ns, round->deadline_ms));
     }
     if (round->seal) {
         job->seal = round;

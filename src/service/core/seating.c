@@ -79,7 +79,6 @@ static void take_seat(struct mst_member *member, uint32_t rank)
     }
 }
 
-/* It stood at the seal, and there is no seat for it. */
 static void stand_aside(struct mst_member *member)
 {
     member->spare = true;
@@ -87,11 +86,14 @@ static void stand_aside(struct mst_member *member)
     mst_member_touch(member);
 }
 
-/* An order left it out, and it has not come to ask again: nobody knows whether the next one would
- * leave it out as well. So it counts as a newcomer when it comes. */
-static void miss(struct mst_member *member)
+/* There is no seat for it. An order before may have left it out; if it has not asked again, the
+ * next order may include it, so it counts as a newcomer when it asks. */
+static void leave_out(struct mst_member *member, bool stood)
 {
-    if (member->spare && member->job->ordered && !mst_list_linked(&member->in_ready)) {
+    mst_generation_clear_seat(member);
+    if (stood) {
+        stand_aside(member);
+    } else if (member->spare && member->job->ordered && !mst_list_linked(&member->in_ready)) {
         member->spare = false;
         mst_member_touch(member);
     }
@@ -135,12 +137,7 @@ static void seat_by_index(struct mst_job *job, uint32_t seats)
         if (chosen) {
             take_seat(member, job->rank_count);
         } else {
-            mst_generation_clear_seat(member);
-            if (stood) {
-                stand_aside(member);
-            } else {
-                miss(member);
-            }
+            leave_out(member, stood);
         }
     }
 }
@@ -229,21 +226,14 @@ void mst_seating_finish(struct mst_job *job)
 
 /* ---- growth ---- */
 
-/* Whether a seal now would seat more than are seated. */
-static bool would_grow(const struct mst_job *job)
-{
-    return mst_seating_fit(job, job->alive + job->ready_count) > job->alive;
-}
-
-/* Who was left out of this order asks for nothing: the next one would leave it out again. */
+/* A member that this order left out requests nothing: the next order would leave it out again. */
 static void ask_to_grow(struct mst_job *job, const struct mst_member *member)
 {
-    if (job->grow != MST_GROW_CHECK || job->attention != MST_CALM ||
-        (job->ordered && member->spare)) {
-        return;
+    if (job->grow == MST_GROW_CHECK && job->attention == MST_CALM &&
+        !(job->ordered && member->spare)) {
+        mst_narrate(job, MST_INFO, "grow requested-by=#%u", member->index);
+        mst_generation_attention(job, MST_GROW);
     }
-    mst_narrate(job, MST_INFO, "grow requested-by=#%u", member->index);
-    mst_generation_attention(job, MST_GROW);
 }
 
 void mst_seating_newcomer(struct mst_member *member)
@@ -253,8 +243,8 @@ void mst_seating_newcomer(struct mst_member *member)
     if (job->alive == 0) {
         return;
     }
-    if (would_grow(job)) {
-        ask_to_grow(job, member);
+    if (mst_seating_fit(job, job->alive + job->ready_count) > job->alive) {
+        ask_to_grow(job, member); /* a seal now would seat more */
     } else {
         mst_seating_pass_over(member);
     }
@@ -262,20 +252,9 @@ void mst_seating_newcomer(struct mst_member *member)
 
 void mst_seating_survey(struct mst_job *job)
 {
-    bool grows = would_grow(job);
-
-    if (job->alive == 0) {
-        return;
-    }
     MST_LIST_EACH(node, following, &job->ready)
     {
-        struct mst_member *member = MST_CONTAINER(node, struct mst_member, in_ready);
-
-        if (grows) {
-            ask_to_grow(job, member);
-        } else {
-            mst_seating_pass_over(member);
-        }
+        mst_seating_newcomer(MST_CONTAINER(node, struct mst_member, in_ready));
     }
 }
 
@@ -309,9 +288,7 @@ muster_status mst_seating_order(struct mst_round *round, const struct mst_round_
         return MUSTER_EMISMATCH;
     }
     if (job->max_size != 0 && request->order_count > job->max_size) {
-        return mst_waiter_exceed(waiter, (struct mst_excess){.kind = MST_LIMIT_MAX_SIZE,
-                                                             .most = job->max_size,
-                                                             .asked = request->order_count});
+        return mst_waiter_exceed(waiter, MST_LIMIT_MAX_SIZE, job->max_size, request->order_count);
     }
     if (mst_seating_fit(job, request->order_count) != request->order_count) {
         return MUSTER_EINVAL;

@@ -64,14 +64,12 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
     session->job = job;
     mst_job_keep(job);
     mst_list_append(&job->sessions, &session->in_job);
-    job->session_count++;
     session->lease_ns = core->now_ns + core->config.lease_ns;
-    mst_alarm_set(&core->alarms, &session->alarm, core->now_ns, session->lease_ns);
+    mst_alarm_set(core, &session->alarm, session->lease_ns);
     return session;
 }
 
-/* What waits ends here, with the generation that goes on; a later request is told by the link's
- * end. */
+/* The answer has the generation that goes on; a later request is answered from the link's end. */
 static void end_waits(const struct mst_session *session)
 {
     struct mst_link *link = session->link;
@@ -93,12 +91,11 @@ void mst_session_end(struct mst_session *session, enum mst_link_end end)
     struct mst_job *job = session->job;
 
     mst_core_raise(core, MST_WEIGHT_PROMISE);
-    mst_alarm_clear(&core->alarms, &session->alarm);
+    mst_alarm_clear(core, &session->alarm);
     mst_index_remove(&core->sessions, &session->node);
     mst_list_remove(&session->in_job);
     mst_node_leave(session);
     mst_host_let_go(session->place);
-    job->session_count--;
     if (session->link) {
         end_waits(session);
         session->link->session = NULL;
@@ -235,18 +232,15 @@ muster_status mst_session_admit(struct mst_session *session, struct mst_waiter *
     muster_status status = mst_session_take(session, request);
 
     if (status == MUSTER_ELIMIT) {
-        return mst_waiter_exceed(waiter,
-                                 (struct mst_excess){.kind = MST_LIMIT_UNANSWERED,
-                                                     .most = MST_WINDOW,
-                                                     .asked = request->id - session->oldest + 1});
+        return mst_waiter_exceed(waiter, MST_LIMIT_UNANSWERED, MST_WINDOW,
+                                 request->id - session->oldest + 1);
     }
     if (status != MUSTER_OK) {
         return status;
     }
     if (may_pile_up(request->command) && is_piled_up(session->link)) {
-        return mst_waiter_exceed(waiter, (struct mst_excess){.kind = MST_LIMIT_WAITING,
-                                                             .most = MST_LINK_WAITERS_MAX,
-                                                             .asked = MST_LINK_WAITERS_MAX + 1});
+        return mst_waiter_exceed(waiter, MST_LIMIT_WAITING, MST_LINK_WAITERS_MAX,
+                                 MST_LINK_WAITERS_MAX + 1);
     }
     return mst_command_writes(request->command) ? admit_write(session, waiter, request) : MUSTER_OK;
 }
@@ -285,8 +279,7 @@ void mst_session_extend(struct mst_session *session)
         session->lease_ns = least_ns;
     }
     if (session->alarm.at_ns > session->lease_ns) { /* it waits for its node no more */
-        mst_alarm_set(&session->core->alarms, &session->alarm, session->core->now_ns,
-                      session->lease_ns);
+        mst_alarm_set(session->core, &session->alarm, session->lease_ns);
     }
 }
 
@@ -304,7 +297,7 @@ void mst_session_heard(struct mst_session *session)
     session->heard_ns = session->core->now_ns;
     mst_node_heard(session);
     mst_session_extend(session);
-    if (session->member && !session->claiming) {
+    if (mst_session_holds(session)) {
         mst_member_heard(session->member);
     }
 }
@@ -332,7 +325,7 @@ void mst_session_expire(struct mst_session *session)
     struct mst_core *core = session->core;
 
     if (session->lease_ns > core->now_ns) {
-        mst_alarm_set(&core->alarms, &session->alarm, core->now_ns, session->lease_ns);
+        mst_alarm_set(core, &session->alarm, session->lease_ns);
     } else if (!session->member) {
         mst_session_end(session, MST_LINK_OVER);
     } else if (session->claiming) {
@@ -348,7 +341,7 @@ void mst_session_detach(struct mst_session *session)
     mst_link_drop_waiters(session->link);
     session->link->session = NULL;
     session->link = NULL;
-    if (session->member && !session->claiming) {
+    if (mst_session_holds(session)) {
         mst_narrate_event(session->member, MST_INFO, "member-silent");
         mst_member_touch(session->member);
     }

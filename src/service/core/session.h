@@ -53,6 +53,12 @@ struct mst_session *mst_session_next(const struct mst_session *session);
 /* A session of the job, without a place or a link yet; its lease runs. NULL: no memory. */
 struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
                                     const struct mst_open *open);
+/* It holds a place: it is no observer, and does not wait for a place. */
+static inline bool mst_session_holds(const struct mst_session *session)
+{
+    return session->member && !session->claiming;
+}
+
 void mst_session_attach(struct mst_session *session, struct mst_link *link);
 
 /* The effect of every request on its session, whether there is room for the request or not: it

@@ -25,7 +25,7 @@ static void stop_join(struct mst_waiter *waiter)
     MST_ASSERT(session->join == waiter);
     session->join = NULL;
     waiter->join.session = NULL;
-    if (session->member && !session->claiming) {
+    if (mst_session_holds(session)) {
         mst_member_unready(session->member);
     }
 }
@@ -178,17 +178,20 @@ muster_status mst_waiter_refuse(struct mst_waiter *waiter, muster_status status,
     return status;
 }
 
-muster_status mst_waiter_exceed(struct mst_waiter *waiter, struct mst_excess excess)
+muster_status mst_waiter_exceed(struct mst_waiter *waiter, enum mst_limit_kind kind, uint64_t most,
+                                uint64_t asked)
 {
-    waiter->limit_kind = excess.kind;
-    waiter->asked = excess.asked;
-    return mst_waiter_refuse(waiter, MUSTER_ELIMIT, excess.most);
+    waiter->limit_kind = kind;
+    waiter->asked = asked;
+    return mst_waiter_refuse(waiter, MUSTER_ELIMIT, most);
 }
 
 muster_status mst_waiter_exceed_limit(struct mst_waiter *waiter, enum mst_limit_kind kind,
                                       uint64_t asked)
 {
-    return mst_waiter_exceed(waiter, mst_excess_of(&waiter->core->config.limits, kind, asked));
+    struct mst_excess excess = mst_excess_of(&waiter->core->config.limits, kind, asked);
+
+    return mst_waiter_exceed(waiter, kind, excess.most, asked);
 }
 
 void mst_waiter_name_holder(struct mst_waiter *waiter, struct mst_member *member)

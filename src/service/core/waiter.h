@@ -15,6 +15,9 @@
 #include "proto/limit_kinds.h"
 #include "service/core/state.h"
 
+/* What a watch can follow beside keys, in the order of their bits in MST_WATCH_... */
+enum mst_topic { MST_TOPIC_MEMBERS, MST_TOPIC_FAULTS, MST_TOPIC_VIEW, MST_TOPICS };
+
 enum mst_waiter_stage { MST_ADMITTED = 1, MST_WAITING = 2, MST_QUEUED = 3 };
 
 /* The source of the reply's detail. */
@@ -73,7 +76,8 @@ struct mst_waiter {
             uint64_t generation; /* of the keys */
             uint64_t after;      /* a cursor, see watch.h */
             struct mst_prefix *prefix;
-            struct mst_list in_prefix, in_members, in_faults, in_view;
+            struct mst_list in_prefix;
+            struct mst_list in_topic[MST_TOPICS];
             uint32_t node; /* of the members only those of it; NODE_NONE: all */
             struct mst_index_node in_node;
         } watch;
@@ -105,7 +109,8 @@ void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view);
 void mst_waiter_answer(struct mst_waiter *waiter, muster_status status);
 
 /* What a handler returns for a request beyond a limit: ELIMIT, with the limit in the detail. */
-muster_status mst_waiter_exceed(struct mst_waiter *waiter, struct mst_excess excess);
+muster_status mst_waiter_exceed(struct mst_waiter *waiter, enum mst_limit_kind kind, uint64_t most,
+                                uint64_t asked);
 
 /* The same with a limit of the service. */
 muster_status mst_waiter_exceed_limit(struct mst_waiter *waiter, enum mst_limit_kind kind,

@@ -81,14 +81,6 @@ void mst_watch_release_prefix(struct mst_core *core, struct mst_prefix *prefix)
 
 /* ---- watchers of the members of one node, by node and then in the order they came ---- */
 
-static void follow_node(struct mst_waiter *waiter)
-{
-    struct mst_job *job = waiter->job;
-
-    mst_index_put(&job->watching_nodes, &waiter->watch.in_node, waiter->watch.node,
-                  ++job->watch_serial);
-}
-
 /* The first that watches this node, or NULL. */
 static struct mst_waiter *watcher_of(const struct mst_job *job, uint32_t node)
 {
@@ -166,16 +158,16 @@ static void start(struct mst_waiter *waiter)
         mst_list_append(&prefix->watchers, &waiter->watch.in_prefix);
         prefix->watcher_count++;
     }
-    if ((waiter->watch.kinds & MST_WATCH_MEMBERS) && waiter->watch.node != MST_NODE_NONE) {
-        follow_node(waiter);
-    } else if (waiter->watch.kinds & MST_WATCH_MEMBERS) {
-        mst_list_append(&job->watching_members, &waiter->watch.in_members);
-    }
-    if (waiter->watch.kinds & MST_WATCH_FAULTS) {
-        mst_list_append(&job->watching_faults, &waiter->watch.in_faults);
-    }
-    if (waiter->watch.kinds & MST_WATCH_VIEW) {
-        mst_list_append(&job->watching_view, &waiter->watch.in_view);
+    for (unsigned topic = 0; topic < MST_TOPICS; topic++) {
+        if (!(waiter->watch.kinds & (unsigned)MST_WATCH_MEMBERS << topic)) {
+            continue;
+        }
+        if (topic == MST_TOPIC_MEMBERS && waiter->watch.node != MST_NODE_NONE) {
+            mst_index_put(&job->watching_nodes, &waiter->watch.in_node, waiter->watch.node,
+                          ++job->watch_serial);
+        } else {
+            mst_list_append(&job->watching[topic], &waiter->watch.in_topic[topic]);
+        }
     }
 }
 
@@ -184,9 +176,9 @@ void mst_watch_stop(struct mst_waiter *waiter)
     struct mst_prefix *prefix = waiter->watch.prefix;
 
     mst_index_remove(&waiter->job->watching_nodes, &waiter->watch.in_node);
-    mst_list_remove(&waiter->watch.in_members);
-    mst_list_remove(&waiter->watch.in_faults);
-    mst_list_remove(&waiter->watch.in_view);
+    for (unsigned topic = 0; topic < MST_TOPICS; topic++) {
+        mst_list_remove(&waiter->watch.in_topic[topic]);
+    }
     if (prefix) {
         mst_list_remove(&waiter->watch.in_prefix);
         prefix->watcher_count--;
@@ -247,7 +239,7 @@ void mst_watch_wake_key(const struct mst_key *key)
     struct mst_slice head = mst_slice_of(name.data, 0);
     struct mst_prefix *prefix;
 
-    /* Length by length of those that are watched, the name's own beginning is looked up. */
+    /* For each length that is watched, the beginning of the name is looked up. */
     while (head.size <= name.size && (prefix = prefix_of(mst_tree_at_or_after(prefixes, &head)))) {
         if (prefix->size == head.size &&
             mst_slice_equal(head, mst_slice_of(prefix->bytes, prefix->size))) {
@@ -264,34 +256,22 @@ void mst_watch_wake_key(const struct mst_key *key)
     }
 }
 
+void mst_watch_wake(struct mst_job *job, enum mst_topic topic, uint64_t revision)
+{
+    MST_LIST_EACH(node, following, &job->watching[topic])
+    {
+        wake(MST_CONTAINER(node - topic, struct mst_waiter, watch.in_topic), revision);
+    }
+}
+
 void mst_watch_wake_members(const struct mst_member *member)
 {
-    struct mst_job *job = member->job;
-    uint32_t of_node = mst_member_node(member);
+    uint32_t node = mst_member_node(member);
     struct mst_waiter *waiter;
 
-    MST_LIST_EACH(node, following, &job->watching_members)
-    {
-        wake(MST_CONTAINER(node, struct mst_waiter, watch.in_members), member->revision);
-    }
-    while (of_node != MST_NODE_NONE && (waiter = watcher_of(job, of_node))) {
-        wake(waiter, member->revision); /* and out of the tree */
-    }
-}
-
-void mst_watch_wake_faults(struct mst_job *job, uint64_t revision)
-{
-    MST_LIST_EACH(node, following, &job->watching_faults)
-    {
-        wake(MST_CONTAINER(node, struct mst_waiter, watch.in_faults), revision);
-    }
-}
-
-void mst_watch_wake_view(struct mst_job *job, uint64_t revision)
-{
-    MST_LIST_EACH(node, following, &job->watching_view)
-    {
-        wake(MST_CONTAINER(node, struct mst_waiter, watch.in_view), revision);
+    mst_watch_wake(member->job, MST_TOPIC_MEMBERS, member->revision);
+    while (node != MST_NODE_NONE && (waiter = watcher_of(member->job, node))) {
+        wake(waiter, member->revision); /* and out of the index */
     }
 }
 

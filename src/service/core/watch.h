@@ -47,9 +47,8 @@ void mst_watch_release_prefix(struct mst_core *core, struct mst_prefix *prefix);
 void mst_watch_wake_key(const struct mst_key *key);
 /* A member changed, to its present revision. */
 void mst_watch_wake_members(const struct mst_member *member);
-/* Faults or the view changed, to `revision`. */
-void mst_watch_wake_faults(struct mst_job *job, uint64_t revision);
-void mst_watch_wake_view(struct mst_job *job, uint64_t revision);
+/* Any of a topic changed, to `revision`. */
+void mst_watch_wake(struct mst_job *job, enum mst_topic topic, uint64_t revision);
 
 /* All watchers of keys of a space that is dropped. */
 void mst_watch_drop(struct mst_keyspace *space, muster_status status);
