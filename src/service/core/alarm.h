@@ -31,7 +31,7 @@ struct mst_alarms {
     uint64_t serial;
 };
 
-/* `ms` from now; what is absurdly far away stays far enough from NEVER to be shifted. */
+/* `ms` from now; a time that is absurdly far away stays below NEVER, so that it can be shifted. */
 uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms);
 
 void mst_alarm_init(struct mst_alarms *alarms);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything the core believes about itself between two inputs. Looks at all there is: for tests
- * and simulations, not for every request of a service. */
+/* Every invariant of the core between two inputs. It visits the whole state: for tests and
+ * simulations, not for every request of a service. */
 #include "proto/command.h"
 #include "service/core/generation.h"
 #include "service/core/host.h"
@@ -173,7 +173,7 @@ static void check_member(const struct mst_job *job, const struct mst_member *mem
     if (seat->incarnation != 0) {
         MST_ASSERT(member->role == MST_ROLE_RANK && seat->rank < job->rank_count);
         MST_ASSERT(job->ranks[seat->rank] == member);
-        /* Who is not gone from its seat is the one who holds the place. */
+        /* A rank that is not gone from its seat holds the place. */
         MST_ASSERT(seat->gone || (seat->incarnation == member->incarnation && member->session));
     }
     MST_ASSERT(!member->chosen);
@@ -255,7 +255,7 @@ static void check_generation(const struct mst_job *job)
                    job->ranks[rank]->index > job->ranks[rank - 1]->index);
     }
     check_records(job);
-    /* Whatever was due was done. */
+    /* Everything that was due is done. */
     if (job->alive == 0 && job->size != 0) {
         MST_ASSERT(job->ready_count < job->size || too_few);
     }
@@ -284,7 +284,7 @@ static void check_key(const struct mst_job *job, const struct mst_keyspace *spac
     MST_ASSERT(mst_list_linked(&key->in_tombstones) == tombstone);
     MST_ASSERT((key->owner != NULL) == mst_list_linked(&key->in_owner));
     MST_ASSERT(!key->owner || key->value);
-    /* There is a reason for every record, and nobody waits for what is there. */
+    /* Every record has a reason, and no request waits for an existing key. */
     MST_ASSERT(key->revision != 0 || !mst_list_empty(&key->waits));
     MST_ASSERT(!key->value || mst_list_empty(&key->waits));
     for (struct mst_list *node = key->waits.next; node != &key->waits; node = node->next) {
@@ -407,7 +407,7 @@ static void check_open_round(const struct mst_job *job, const struct mst_round *
     MST_ASSERT(round->on_loss == MST_PROCEED || round->lost == 0);
     MST_ASSERT(!round->seal || job->seal == round);
     MST_ASSERT(round->references == 1 + list_size(&round->waiters) ||
-               round->references > 1 + list_size(&round->waiters)); /* and those being told */
+               round->references > 1 + list_size(&round->waiters)); /* and replies being sent */
 }
 
 static void check_rounds(const struct mst_job *job)

@@ -121,7 +121,7 @@ static muster_status refuse_returning(struct mst_core *core, struct mst_waiter *
 
 /* What a new session needs, gathered before anything is changed. */
 struct claim {
-    struct mst_waiter *waiter; /* takes what a refusal says beside its status */
+    struct mst_waiter *waiter; /* gets the detail of a refusal */
     struct mst_job *job;
     struct mst_member *member; /* NULL: an observer */
 };

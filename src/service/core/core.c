@@ -78,8 +78,8 @@ void mst_core_free(struct mst_core *core)
     if (!core) {
         return;
     }
-    core->config.trace = NULL; /* the end of the world is no story */
-    core->held = NULL;         /* and nothing of it is kept */
+    core->config.trace = NULL; /* the end of the core is no event of a job */
+    core->held = NULL;         /* and no journal keeps it */
     if (core->current) {
         mst_waiter_free(core->current);
     }
@@ -246,7 +246,7 @@ static muster_status speak(struct mst_link *link, struct mst_waiter *waiter,
     return MUSTER_MORE;
 }
 
-/* All that a request changes for which there was no room. */
+/* The whole effect of a request for which there was no room. */
 static void admit_only(struct mst_link *link, const struct mst_request *request)
 {
     if (link->session && request->command != MST_OPEN &&
@@ -265,7 +265,7 @@ muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct ms
     core->refused = false;
     core->wordless = false;
     if (!link || link->reason) {
-        return MUSTER_OK; /* being closed: nobody listens any more */
+        return MUSTER_OK; /* being closed: no reply would arrive */
     }
     mst_core_raise(core, MST_WEIGHT_ALONG);
     if (request->command == MST_OPEN && mst_cut_covers(core, link, &request->open)) {
@@ -367,7 +367,8 @@ void mst_core_tick(struct mst_core *core, uint64_t now_ns)
     if (now_ns >= core->pulse_ns) {
         uint64_t late_ns = now_ns - core->pulse_ns;
 
-        if (late_ns > pulse_length_ns(core) && !core->held) { /* else its end forgives all of it */
+        if (late_ns > pulse_length_ns(core) &&
+            !core->held) { /* else mst_core_hold forgives all of it at the end */
             mst_core_forgive(core, late_ns);
         }
         core->pulse_ns = now_ns + pulse_length_ns(core);

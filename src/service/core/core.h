@@ -49,7 +49,8 @@ struct mst_core_config {
 
 enum mst_effect_type {
     MST_EFFECT_REPLY = 1,
-    MST_EFFECT_HANGUP = 2 /* close this connection after what was sent before; `reason` says why */
+    MST_EFFECT_HANGUP =
+        2 /* close this connection after what was sent before; `reason` has the cause */
 };
 
 struct mst_effect {
@@ -115,7 +116,7 @@ bool mst_core_has_agent(const struct mst_core *core);
 /* ---- for a journal: what to keep of an input, and how to begin again ----
  *
  * A journal keeps the inputs; the same inputs give the same state, whenever effects are drained.
- * What a snapshot keeps of the state is said in snapshot.h. */
+ * snapshot.h lists what a snapshot keeps of the state. */
 
 /* The effect on the state of the inputs since the last mst_core_weigh. */
 enum mst_weight {
@@ -151,9 +152,9 @@ muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
 /* While `why` is not NULL (borrowed, one line that names the disk), requests for durable changes
  * are refused with ENOSPACE and `why` as the reply's value: a new session, becoming ready, a new
  * contribution, and all commands with a kept outcome, unless it is kept already. Renewals, reads,
- * watches, resuming and repeats continue. Time decides nothing meanwhile either: when `why` is NULL
- * again, leases and deadlines are as if the service had slept. This is no input: inputs meanwhile
- * need not have been recorded, so afterwards a journal continues with a snapshot. */
+ * watches, resuming and repeats continue. Time decides nothing either: when `why` is NULL again,
+ * leases and deadlines are as if the service had slept. This is no input: inputs in between need
+ * not have been recorded, so afterwards a journal continues with a snapshot. */
 void mst_core_hold(struct mst_core *core, const char *why);
 
 /* Sessions that are not over, whether connected or not. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preemption and the collective heartbeat are made of keys, watches and rounds like any others:
- * here they are recognised by their names, for the counts and for nothing else. */
+/* Preemption and the collective heartbeat consist of ordinary keys, watches and rounds. They are
+ * recognised by their names here, for the counts only. */
 #include "service/core/counts.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ const char *mst_source_word(enum mst_source source)
     return source < MST_SOURCES ? words[source] : "?";
 }
 
-/* What names no source was written with `muster key`. */
+/* A notice without a source was written with `muster key`. */
 static enum mst_source source_of(const struct mst_notice *notice)
 {
     enum mst_source source = 0;
@@ -83,7 +83,7 @@ void mst_counts_stored(struct mst_job *job, const struct mst_key *key)
 
 void mst_counts_watch(struct mst_counts *counts, const struct mst_request *request)
 {
-    bool first = request->watch.after == 0; /* the others go on with one that was counted */
+    bool first = request->watch.after == 0; /* a later page of a counted watch has a cursor */
 
     counts->watchers += first && (request->watch.kinds & MST_WATCH_KEYS) &&
                         begins(request->watch.prefix, MST_PREEMPT_PREFIX);
@@ -109,7 +109,7 @@ uint32_t mst_counts_saved(const struct mst_job *job)
 
 /* ---- rounds ---- */
 
-/* Somebody was lost who had not said that it goes. */
+/* A rank was lost that had not announced that it leaves. */
 static bool lost_any(const struct mst_round *round)
 {
     uint32_t seen = 0;

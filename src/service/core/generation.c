@@ -113,15 +113,15 @@ static void tell_joined(struct mst_job *job)
     }
 }
 
-/* What it was contributed with lasts until the next one, for who is told late. */
+/* The value of a seal lasts until the next one: a JOIN may be answered late. */
 static void keep_sealed_value(struct mst_job *job)
 {
     mst_blob_drop(&job->core->mem, job->sealed_value);
     job->sealed_value = mst_blob_keep(job->seal ? job->seal->value : NULL);
 }
 
-/* A generation is over, for what befell it or for newcomers: not the first, and not the second step
- * of an assignment, which only sits down otherwise. */
+/* A generation ended because of a fault, a loss or newcomers. The first generation is no restart,
+ * nor is the second step of an assignment, which only changes the order of the ranks. */
 static bool is_restart(const struct mst_job *job, const struct mst_seating *seating)
 {
     return job->rank_count > 0 && (job->records.total > 0 || seating->seats > seating->survivors);
@@ -177,7 +177,7 @@ static void settle_seal(struct mst_job *job)
         return;
     }
     seating = mst_seating_plan(job);
-    /* Nobody left to go on with: that is a generation from nobody, with its own condition. */
+    /* Without survivors the next generation has no predecessors, and its own condition. */
     if (seating.survivors == 0 || seating.seats < mst_generation_min_size(job)) {
         if (seating.survivors > 0 && mst_generation_waits_for_more(round)) {
             return;

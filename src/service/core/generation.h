@@ -13,8 +13,8 @@
 
 struct mst_view mst_generation_view(const struct mst_job *job, const struct mst_member *member);
 
-/* The view of a process that does not hold the place, or no longer does: without incarnation and
- * rank, whatever the current holder has. */
+/* The view of a process that does not hold the place, or no longer does: it has no incarnation and
+ * no rank, unlike the current holder. */
 struct mst_view mst_generation_outside_view(const struct mst_job *job,
                                             const struct mst_member *member);
 
@@ -27,12 +27,12 @@ muster_status mst_generation_fence(const struct mst_session *session, struct mst
 
 void mst_generation_attention(struct mst_job *job, enum mst_attention attention);
 
-/* Does what is due: closes the open seal, or seals a generation without predecessors. Part of
+/* Closes the open seal, or seals a generation without predecessors. Part of
  * settling a job. */
 void mst_generation_settle(struct mst_job *job);
 
-/* A seal that is too few is over at once the first time, so that the ranks learn of it. One that
- * comes after that in the same generation waits for newcomers until its deadline. */
+/* The first seal with too few ranks ends at once, so that the ranks learn of it. A later one of the
+ * same generation waits for newcomers until its deadline. */
 bool mst_generation_waits_for_more(const struct mst_round *seal);
 
 /* The job's ranks are gone, and all data of the generation with them. */

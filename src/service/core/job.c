@@ -114,7 +114,7 @@ static uint32_t either(uint32_t mine, uint32_t theirs)
     return mine != 0 ? mine : theirs;
 }
 
-/* Whether a generation can come of them. */
+/* Whether they allow a generation. */
 static bool can_be_met(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out)
 {
     uint32_t size = either(job->size, open->size);
@@ -187,8 +187,8 @@ static void remember(struct mst_job *job)
     job->past = NULL;
 }
 
-/* From now on only those hold it who have not let go of it yet, which may take any time: so nothing
- * may be decided by it any more. */
+/* Only waiters and connections still refer to the job, for any time, so it must decide nothing any
+ * more. */
 static void forget_fences(struct mst_job *job)
 {
     struct mst_member *member = mst_member_first(job);
@@ -215,7 +215,7 @@ static void drop(struct mst_job *job)
     }
 }
 
-/* Nobody is here any more. The numbers stay, what they counted goes. */
+/* The last session ended. The numbers stay; the generation and the parameters go. */
 static void vacate(struct mst_job *job)
 {
     mst_generation_end(job);
@@ -240,9 +240,8 @@ static bool has_agent(const struct mst_job *job)
     return false;
 }
 
-/* No rank is left. A group that is started anew in the midst of its work begins with the first run
- * again, and so does one of whom nobody knows any more; else what comes is late for what is over.
- */
+/* No rank is left. A group that is started again in the middle of its work begins with the first
+ * run, and so does a group without an agent; else a new rank is late for the completed runs. */
 static void settle_finals(struct mst_job *job)
 {
     if (job->finals > 0 && job->living == 0 && (!job->at_rest || !has_agent(job))) {

@@ -3,8 +3,8 @@
 #define MST_SERVICE_CORE_JOB_H
 
 /* A job: an island of members, keys and rounds. It lives while it has a session or a key; when its
- * last session ends, what belongs to a generation goes, and the parameters are free to be named
- * anew. Its numbers outlive it: past.h. */
+ * last session ends, everything of the generation goes, and the next session may name other
+ * parameters. Its numbers outlive it: past.h. */
 
 #include "service/core/counts.h"
 #include "service/core/key.h"
@@ -58,7 +58,7 @@ struct mst_job {
 
     uint64_t revision; /* counts every change of anything */
     struct mst_keyspace keys, generation_keys;
-    uint64_t key_count, key_bytes;         /* of both: names and values of what is there */
+    uint64_t key_count, key_bytes;         /* of both: names and values of existing keys */
     uint64_t awaited_count, awaited_bytes; /* names that are only awaited */
     struct mst_list watching[MST_TOPICS];
     struct mst_tree watching_nodes; /* watchers of the members of one node, by that */
@@ -90,12 +90,12 @@ void mst_job_unmake(struct mst_job *job);
 void mst_job_keep(struct mst_job *job);
 void mst_job_let_go(struct mst_job *job);
 
-/* Whether `open` agrees with the job's fixed parameters; the required number in `limit_out`. Then,
- * separately, taken over. */
+/* Whether `open` agrees with the job's fixed parameters; the required number in `limit_out`. Adopt
+ * takes them over. */
 bool mst_job_agrees(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out);
 void mst_job_adopt(struct mst_job *job, const struct mst_open *open);
 
-/* To be looked at before the input is over: seals, first generations, end. */
+/* The job is settled before the input is over: seals, first generations, end. */
 void mst_job_mark(struct mst_job *job);
 void mst_job_settle_all(struct mst_core *core);
 

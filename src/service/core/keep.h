@@ -6,7 +6,7 @@
  * A field that is added to one of these structs belongs here, or has to follow from those that do:
  * tests/unit/kept_fields.def has a row for each.
  *
- * Loading follows an order in which what is pointed at comes first: members, sessions, keys,
+ * Loading follows an order in which the target of a pointer comes first: members, sessions, keys,
  * rounds, then jobs that ended, then connections. */
 
 #include "service/core/archive.h"

@@ -37,7 +37,7 @@ static void keep_numbers(struct mst_archive *archive, struct mst_job *job)
     mst_keep_alarm(archive, job->core, &job->join_alarm);
 }
 
-/* Nothing else may lead a request into what is not there. */
+/* The pointers that requests follow without a check. */
 static void expect_whole(struct mst_archive *archive, const struct mst_job *job)
 {
     const struct mst_member *member = mst_member_first(job);
@@ -146,7 +146,7 @@ static void keep_session_of(struct mst_archive *archive, struct mst_core *core,
     }
 }
 
-/* What a request without a session is answered from. A job that is gone is not kept for this. */
+/* The answer to a request without a session. A dropped job is not kept for this. */
 static void keep_end(struct mst_archive *archive, struct mst_core *core, struct mst_link *link)
 {
     enum mst_link_end end = link->end;

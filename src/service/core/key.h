@@ -5,8 +5,8 @@
 /* Bytes under a name. One record serves an existing key, a deleted one (a tombstone, so that a
  * watch can report it) and an awaited one:
  *
- *   awaited --store--> there --erase--> tombstone --store--> there
- *   tombstone --forgotten--> gone, or awaited again if a request waits for it */
+ *   awaited --store--> existing --erase--> tombstone --store--> existing
+ *   tombstone --forgotten--> freed, or awaited again if a request waits for it */
 
 #include "service/core/session.h"
 
@@ -14,7 +14,7 @@ struct mst_keyspace {
     struct mst_tree names;
     struct mst_table table; /* the same, to find one */
     const struct mst_table_secret *secret;
-    struct mst_tree changes; /* what is there and tombstones, by revision, but the latest: */
+    struct mst_tree changes; /* existing keys and tombstones, by revision, but the latest: */
     struct mst_list latest;  /* in this order, all of them newer */
     size_t latest_count;
     struct mst_tree prefixes; /* struct mst_prefix: the watchers */
@@ -22,7 +22,7 @@ struct mst_keyspace {
     uint64_t tombstone_count;
     uint64_t live;      /* keys that are there */
     uint64_t forgotten; /* deletions up to this revision are no longer known */
-    uint64_t epoch;     /* counts when `forgotten` passed `epoch_revision`, see watch.h */
+    uint64_t epoch;     /* how often `forgotten` passed `epoch_revision`, see watch.h */
     uint64_t epoch_revision;
     bool dropping;
 };
@@ -79,7 +79,7 @@ muster_status mst_key_check_name(struct mst_waiter *waiter, struct mst_slice nam
 struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
                                struct mst_slice name);
 
-/* Frees a record that means nothing any more. */
+/* Frees a record without a reason: no key, no tombstone, not awaited. */
 void mst_key_release(struct mst_job *job, struct mst_key *key);
 
 /* Stores the value (takes over its reference), and wakes waiters and watchers. */

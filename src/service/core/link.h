@@ -20,7 +20,7 @@ struct mst_link {
     struct mst_conn conn;
     struct mst_session *session;
     const char *reason;      /* of the hangup; NULL: none */
-    struct mst_list waiters; /* struct mst_waiter.in_link: waiting or not yet told */
+    struct mst_list waiters; /* struct mst_waiter.in_link: waiting, or not sent yet */
     uint32_t waiter_count;
     uint64_t awaited;         /* places in their lists of keys */
     struct mst_list deferred; /* struct mst_todo: replies that the shell has no room for yet */

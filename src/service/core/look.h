@@ -2,8 +2,8 @@
 #ifndef MST_SERVICE_CORE_LOOK_H
 #define MST_SERVICE_CORE_LOOK_H
 
-/* Looking at the core from its own process, without a session and without being an input: nothing
- * changes but what is counted. Not between mst_core_next and mst_core_done. */
+/* Queries of the core from its own process, without a session. They are no inputs and change only
+ * counters. Not between mst_core_next and mst_core_done. */
 
 #include "service/core/core.h"
 #include "service/core/counts.h"

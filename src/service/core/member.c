@@ -177,7 +177,7 @@ void mst_member_touch(struct mst_member *member)
     struct mst_job *job = member->job;
     bool fresh;
 
-    if (job->core->held) { /* a revision would be told, and is in no journal */
+    if (job->core->held) { /* watchers would see a revision that no journal has */
         member->owes_touch = true;
         return;
     }
@@ -230,7 +230,7 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     member->host = host;
     member->pid = session->pid;
     mst_index_remove(&member->job->node_changes, &member->node_change_node);
-    member->agent = session->agent; /* it may be of another node than the one before it */
+    member->agent = session->agent; /* it may be of another node than the last holder */
     member->heard_ns = session->heard_ns;
     member->job->living += member->role == MST_ROLE_RANK;
     mst_member_touch(member);
@@ -306,7 +306,7 @@ bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fau
     return true;
 }
 
-/* The generation loses who sat there. */
+/* The generation loses the rank of this seat. */
 static void leave_seat(struct mst_member *member, const struct mst_loss *loss)
 {
     struct mst_job *job = member->job;
@@ -321,7 +321,8 @@ static void leave_seat(struct mst_member *member, const struct mst_loss *loss)
     seat->losses = member->losses;
     seat->heard_ns = member->heard_ns;
     job->alive--;
-    if (member->end != MST_LEFT || seat->fault_cause != MST_CAUSE_LEFT) { /* it has said so */
+    if (member->end != MST_LEFT ||
+        seat->fault_cause != MST_CAUSE_LEFT) { /* it announced its leave */
         mst_record_add(member, loss, true);
     }
     if (member->end == MST_STATE_LOST) {
@@ -352,9 +353,9 @@ void mst_member_count_loss(struct mst_member *member)
     }
 }
 
-/* A death is often told before the status of the process is known, and a counter cannot take back
- * what it said: so a loss with the cause GONE is counted when its status comes, when somebody takes
- * the place, or when somebody looks. */
+/* A death is often reported before the exit status is known, and a counter never decreases. So a
+ * loss with the cause GONE is counted when the status comes, when another process takes the place,
+ * or when the counters are read. */
 static void count_end(struct mst_member *member)
 {
     member->loss_uncounted = member->role != MST_ROLE_AGENT;
@@ -421,7 +422,7 @@ void mst_member_heard(struct mst_member *member)
 {
     struct mst_session *claimant = member->claimant;
 
-    /* Its end could not be kept now; the next word of the holder says the same. */
+    /* A journal could not keep the refusal now; the holder's next request leads to it again. */
     if (!claimant || member->job->core->held) {
         return;
     }
@@ -435,7 +436,7 @@ void mst_member_heard(struct mst_member *member)
     mst_session_end(claimant, MST_LINK_REFUSED);
 }
 
-/* ---- as others are told ---- */
+/* ---- as replies show it ---- */
 
 bool mst_member_seated(const struct mst_member *member)
 {

@@ -8,7 +8,7 @@
 #include "service/core/narrate.h"
 #include "service/core/round.h"
 
-/* ---- who is in it ---- */
+/* ---- its sessions ---- */
 
 /* Of this node, or NULL. */
 static struct mst_session *in_node(struct mst_index_node *entry, uint32_t agent)
@@ -68,8 +68,7 @@ static bool quiet(const struct mst_session *session)
     return session->lease_ns < core->now_ns + core->config.lease_ns / 5 * 3;
 }
 
-/* Its alarm rang and was set beyond the lease: it waits for the others. Only an agent's is asked.
- */
+/* The agent's alarm rang and was set beyond its lease: it waits for the others. */
 static bool waits_for_others(const struct mst_session *agent)
 {
     return agent->alarm.at_ns > agent->lease_ns;
@@ -119,8 +118,8 @@ static void tell_lost(const struct mst_session *agent)
                 mst_cause_word(MST_CAUSE_LEASE));
 }
 
-/* The rounds are told last, so that each sees one loss of several. Who waits for the place of one
- * of them from elsewhere, or for the agent's, is let in. */
+/* The rounds are settled last, so that each counts all losses at once. A session of another node
+ * that waits for one of the places, or for the agent's, is admitted. */
 static void lose_all(struct mst_session *agent)
 {
     const struct mst_loss loss = {.cause = MST_CAUSE_LEASE};
@@ -165,8 +164,8 @@ static bool expire_agent(struct mst_session *agent)
     return !alone;
 }
 
-/* Right after the agent's alarm, which decides; and in any case after one more renewal, for the
- * agent may be heard of again. */
+/* Right after the agent's alarm, which decides; and in any case after the time of one more renewal:
+ * the agent may renew. */
 static bool expire_started(struct mst_session *session)
 {
     const struct mst_core *core = session->core;

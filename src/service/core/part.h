@@ -2,7 +2,7 @@
 #ifndef MST_SERVICE_CORE_PART_H
 #define MST_SERVICE_CORE_PART_H
 
-/* What every part of the core begins with. */
+/* What every part of the core includes. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #include "service/core/index.h"
 #include "service/core/named.h"
 
-/* MST_CONTAINER for what is only looked at. */
+/* MST_CONTAINER, const. */
 #define MST_OF(pointer, type, member)                                                              \
     ((const type *)(const void *)((const char *)(const void *)(pointer)-offsetof(type, member)))
 

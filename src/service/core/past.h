@@ -15,8 +15,8 @@ struct mst_past {
     uint64_t incarnation;   /* of any place */
 };
 
-/* The past of a job that may begin: what is remembered of its name, which stays where it is for
- * now, else an empty one. NULL: no memory. */
+/* The past of a job that may begin: the one that is remembered of its name, still in its place, or
+ * an empty one. NULL: no memory. */
 struct mst_past *mst_past_make(struct mst_core *core, struct mst_slice name);
 void mst_past_unmake(struct mst_core *core, struct mst_past *past); /* it did not begin */
 void mst_past_begin(struct mst_core *core, struct mst_past *past);  /* it did */

@@ -18,7 +18,7 @@ bool mst_records_sane(const struct mst_records *records)
     return records->count == kept && (records->generation != 0 || records->total == 0);
 }
 
-/* NULL: those that are kept are as many as can be. */
+/* NULL: as many are kept as there is room for; it is only counted. */
 static struct mst_record *add_as_told(struct mst_job *job, const struct mst_loss *told)
 {
     struct mst_records *records = &job->records;
@@ -93,8 +93,9 @@ static void refine(struct mst_records *records, const struct mst_session *teller
 }
 
 /* Why the present generation began; NULL: for newcomers. The last records are kept through a
- * growth, and are of an older generation then. Their numbers do not tell: a generation leaps where
- * a member has been in a later one that we do not know of (src/service/core/claim.c). */
+ * growth, and are of an older generation then. Generation numbers do not show
+ * it: they leap where a member was in a later generation that this service does not know
+ * (src/service/core/claim.c). */
 static const struct mst_record *cause_of_restart(const struct mst_job *job)
 {
     return job->last_is_cause ? &job->last_records.first[0] : NULL;
@@ -147,14 +148,14 @@ void mst_record_seal(struct mst_job *job, bool restarted)
 {
     mst_record_count(job); /* the one before */
     job->last_is_cause = job->records.total > 0;
-    if (job->last_is_cause) { /* growth does not wipe what ended the generation before it */
+    if (job->last_is_cause) { /* growth keeps the records of the generation before it */
         drop(job, &job->last_records);
         job->last_records = job->records;
         job->fault_count++;
     }
     job->records =
         (struct mst_records){.generation = job->generation, .begun_ns = job->core->now_ns};
-    /* A death is often told before its cause, as with losses: member.c. */
+    /* A death is often reported before its cause, as with losses: member.c. */
     job->restart_uncounted = restarted;
     if (cause_known(job)) {
         mst_record_count(job);

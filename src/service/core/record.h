@@ -39,11 +39,11 @@ bool mst_records_sane(const struct mst_records *records);
 /* Of the current holder. `gone`: it is lost or left; else it has a fault. */
 void mst_record_add(struct mst_member *member, const struct mst_loss *told, bool gone);
 
-/* Of the generation, and of no rank in it. One is kept. */
+/* Of the generation, and of no rank in it. At most one is kept. */
 void mst_record_nobody(struct mst_job *job, const struct mst_loss *told);
 
-/* LOST of a process whose death was recorded as GONE, in this generation or the previous one; for
- * any current holder of its place. */
+/* LOST for a process whose death was recorded as GONE, in this generation or the previous one; the
+ * place may have any holder now. */
 void mst_record_refine(const struct mst_session *teller, const struct mst_request *request,
                        const struct mst_loss *loss);
 

@@ -464,7 +464,7 @@ static bool tell_view(struct page *page, struct merge *merge)
 static bool (*const tell[SOURCES])(struct page *page, struct merge *merge) = {
     [KEYS] = tell_key, [MEMBERS] = tell_member, [FAULTS] = tell_fault, [VIEW] = tell_view};
 
-/* There is more after `told`. */
+/* More follows after the revision `told`. */
 static uint64_t cursor_after(const struct merge *merge, uint64_t told)
 {
     const struct mst_prefix *prefix = merge->waiter->watch.prefix;

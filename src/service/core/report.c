@@ -167,7 +167,7 @@ static struct mst_session *claimant_of(const struct mst_member *member,
 }
 
 /* A launcher does not know whether its process joined as a rank or as a worker, and both may have
- * one index. The pid tells which of them is meant. */
+ * one index. The pid decides which of them is meant. */
 static struct mst_member *told_of(const struct mst_session *teller,
                                   const struct mst_request *request)
 {

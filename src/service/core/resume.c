@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a journal asks of the core: how much an input weighs, to begin again, and to stand still for
- * what could not be kept. */
+/* The core's side of a journal: the weight of an input, recovery, and the hold while the disk is
+ * full. */
 #include "service/core/generation.h"
 #include "service/core/job.h"
 #include "service/core/write.h"
@@ -13,7 +13,7 @@ enum mst_weight mst_core_weigh(struct mst_core *core)
     return weight;
 }
 
-/* ---- beginning again ---- */
+/* ---- recovery ---- */
 
 static bool take_limits(struct mst_core *core, const struct mst_core_config *config)
 {
@@ -31,7 +31,7 @@ static bool take_limits(struct mst_core *core, const struct mst_core_config *con
     return true;
 }
 
-/* What only the limits of before allowed to remember. */
+/* Forgets what the new limits have no room for. */
 static void trim(struct mst_core *core)
 {
     mst_past_trim(core);
@@ -56,21 +56,21 @@ muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
     }
     mst_core_begin_input(core, now_ns);
     mst_core_raise(core, MST_WEIGHT_PROMISE);
-    /* In their order: how the tree stands depends on more than what is in it. */
+    /* In their order: the shape of a tree depends on the order of removals. */
     while ((link = mst_link_first(core))) {
         mst_link_free(core, link);
     }
     MST_ASSERT(mst_list_empty(&core->effects));
     mst_session_extend_all(core);
     trim(core);
-    core->pulse_ns = NEVER; /* a new one begins: nobody was late for the old one */
+    core->pulse_ns = NEVER; /* a new one begins: the old one was not missed */
     mst_core_end_input(core);
     return MUSTER_OK;
 }
 
-/* ---- standing still ---- */
+/* ---- the hold ---- */
 
-/* Who came and went meanwhile is told now. */
+/* Watchers learn now of the members that changed while the core was held. */
 static void touch_owed(struct mst_core *core)
 {
     MST_NAMED_EACH(struct mst_job, job, &core->jobs)

@@ -5,7 +5,7 @@
 /* One collective operation on small data. The first arrival fixes its parameters and reserves
  * everything its end needs.
  *
- *   OPEN --all arrived or lost--> DONE (OK, ERANGE; a seal: or ETOOFEW, generation.h says when)
+ *   OPEN --all arrived or lost--> DONE (OK, ERANGE; a seal: or ETOOFEW, see generation.h)
  *     |--a loss, on_loss = fail--> DONE (ELOST)
  *     |--two that differ-------> DONE (EMISMATCH)
  *     |--deadline--------------> DONE (ETIMEDOUT; on_loss = proceed: with the result of the arrived

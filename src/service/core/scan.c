@@ -44,7 +44,7 @@ static void cut_short(struct mst_scan *scan, const struct mst_key *key)
 
 /* ---- along the names ---- */
 
-/* Of the oldest changes, so many; in their order. */
+/* Keeps the oldest changes, as many as there is room for, in their order. */
 static void sort_in(struct mst_scan *scan, const struct mst_key *key)
 {
     const struct mst_key **sorted = scan->core->sorted;

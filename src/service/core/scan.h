@@ -8,7 +8,7 @@
  * and along the names, which passes over the keys under the prefix that did not change. The number
  * of either may be a million, so a scan looks at a bounded number of records: a few changes first,
  * for most readers are nearly up to date; then the names, where they are few; then more changes.
- * A scan that is still not through says how far it came, and a reader continues from there. */
+ * A scan that is not finished then has `end`, and a reader continues from there. */
 
 #include "service/core/key.h"
 

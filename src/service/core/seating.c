@@ -25,7 +25,7 @@ bool mst_seating_lets_in(const struct mst_job *job)
     return job->alive == 0 || job->grow != MST_GROW_OFF;
 }
 
-/* ---- who ---- */
+/* ---- survivors and joiners ---- */
 
 static bool stands(const struct mst_round_part *part)
 {
@@ -123,7 +123,7 @@ static void choose(struct mst_job *job, uint32_t seats)
 }
 
 /* Sorted by index, which for survivors keeps their order, if that had none of its own. The array is
- * overwritten while everybody is found by their places, so no second one is needed. */
+ * overwritten while members are found by their places, so no second one is needed. */
 static void seat_by_index(struct mst_job *job, uint32_t seats)
 {
     struct mst_member *member = mst_member_from(job, MST_ROLE_RANK, 0);
@@ -171,7 +171,7 @@ void mst_seating_carry_out(struct mst_job *job, const struct mst_seating *seatin
     job->ordered = seating->ordered;
 }
 
-/* ---- who is not seated ---- */
+/* ---- members without a seat ---- */
 
 static void tell_spare(struct mst_member *member)
 {
@@ -202,8 +202,9 @@ uint64_t mst_seating_heard(const struct mst_job *job, uint64_t heard)
     return heard < job->finals ? heard + 1 : job->finals;
 }
 
-/* One run at a time, so that the k-th of a process is the k-th of the job: who came late is told of
- * each that it missed, and never runs the function of one beside that of another. */
+/* One run at a time, so that the k-th run of a process is the k-th run of the job: a late process
+ * is answered for each run that it missed, and never runs the function of one run beside another.
+ */
 void mst_seating_joins(struct mst_member *member)
 {
     if (member->session->join->join.heard < member->job->finals) {
@@ -268,7 +269,7 @@ static void forget_order(struct mst_round *round)
     }
 }
 
-/* The part of one of the generation's, whether it is still there or not. */
+/* The part of a rank of the generation, which may be lost. */
 static struct mst_round_part *part_of(const struct mst_round *round, uint32_t index)
 {
     const struct mst_member *member = mst_member_find(round->job, MST_ROLE_RANK, index);
@@ -306,8 +307,7 @@ muster_status mst_seating_order(struct mst_round *round, const struct mst_round_
     return MUSTER_OK;
 }
 
-/* Each place marks the part that has its number: that one place is marked twice shows in the count.
- */
+/* Each place marks the part that has its number: a place that occurs twice shows in the count. */
 bool mst_seating_order_whole(const struct mst_round *round)
 {
     uint32_t missing = round->order_count;

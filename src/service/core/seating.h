@@ -45,7 +45,7 @@ void mst_seating_pass_over(struct mst_member *member);
 
 /* A run of the job is complete: answers the waiting JOINs. */
 void mst_seating_finish(struct mst_job *job);
-/* It waits to join: it becomes ready, or is told of an earlier completed run. */
+/* It waits to join: it becomes ready, or its JOIN is answered for an earlier completed run. */
 void mst_seating_joins(struct mst_member *member);
 /* The completed-run count to send to a spare that has acknowledged `heard` runs. */
 uint64_t mst_seating_heard(const struct mst_job *job, uint64_t heard);

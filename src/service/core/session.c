@@ -147,7 +147,7 @@ static bool replay(const struct mst_session *session, struct mst_waiter *waiter)
     const struct mst_outcome *outcome = &session->outcomes[waiter->id % session->outcome_room];
 
     if (outcome->id != waiter->id || outcome->status == MUSTER_ELIMIT) {
-        return false; /* an ELIMIT is not recorded, whatever a journal says */
+        return false; /* an ELIMIT is not recorded; an older journal may have one */
     }
     waiter->number = outcome->number;
     waiter->revision = outcome->revision;
@@ -181,16 +181,15 @@ muster_status mst_session_take(struct mst_session *session, const struct mst_req
     return MUSTER_OK;
 }
 
-/* What may be kept waiting without end. What is dropped with the connection and leaves nothing
- * behind may be bounded by what is there at the moment: no other decision depends on that. A ROUND
- * replaces one that waits for the same, and a JOIN is refused beside another. */
+/* A wait without an end. Such waits are dropped with the connection and leave nothing behind, so
+ * their bound may depend on the waits of the moment. A ROUND replaces one that waits for the same,
+ * and a second JOIN is refused. */
 static bool may_pile_up(enum mst_command command)
 {
     return command == MST_GET || command == MST_WAIT || command == MST_WATCH;
 }
 
-/* Looked at more closely only where there is much: answers that leave in a moment, and rounds, are
- * no pile. */
+/* Only long lists are counted: most of a list may be replies that leave in a moment, or rounds. */
 static bool is_piled_up(const struct mst_link *link)
 {
     uint32_t count = 0;
@@ -207,7 +206,7 @@ static bool is_piled_up(const struct mst_link *link)
     return count >= MST_LINK_WAITERS_MAX;
 }
 
-/* A write, of which the window is to keep the outcome. */
+/* A write: the window will keep its outcome. */
 static muster_status admit_write(struct mst_session *session, struct mst_waiter *waiter,
                                  const struct mst_request *request)
 {
@@ -257,7 +256,7 @@ bool mst_session_restore_outcome(struct mst_session *session, const struct mst_o
 
 void mst_session_record(struct mst_session *session, const struct mst_waiter *waiter)
 {
-    /* Refused for want of room: nothing happened, and a repeat may find room. */
+    /* Refused for lack of room: nothing happened, and a repeat may find room. */
     if (waiter->status == MUSTER_ENOMEM || waiter->status == MUSTER_ELIMIT) {
         return;
     }
@@ -278,7 +277,7 @@ void mst_session_extend(struct mst_session *session)
     if (session->lease_ns < least_ns) {
         session->lease_ns = least_ns;
     }
-    if (session->alarm.at_ns > session->lease_ns) { /* it waits for its node no more */
+    if (session->alarm.at_ns > session->lease_ns) { /* it no longer waits for its node */
         mst_alarm_set(session->core, &session->alarm, session->lease_ns);
     }
 }
@@ -354,7 +353,7 @@ void mst_session_attach(struct mst_session *session, struct mst_link *link)
     link->session = session;
 }
 
-/* ---- what it asks about itself ---- */
+/* ---- requests about itself ---- */
 
 /* The answer to a JOIN that does not wait. */
 static muster_status tell_standing(const struct mst_session *session, struct mst_waiter *waiter,

@@ -18,7 +18,7 @@ struct mst_snapshot_sink {
 };
 
 /* Writes all of it. Allocates nothing and changes nothing, so a forked child may do it. False: the
- * sink said so. The core must be between two inputs. */
+ * sink failed. The core must be between two inputs. */
 bool mst_core_save(const struct mst_core *core, const struct mst_snapshot_sink *sink);
 
 /* A new core in the saved state, for inputs from `now_ns` on. Of `config` only the observer is

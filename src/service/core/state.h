@@ -12,7 +12,7 @@ struct mst_core {
     struct mst_core_config config;
     struct mst_table_secret secret; /* the one it was born with */
     uint64_t now_ns;
-    uint64_t kept_ns;  /* of the last input that a journal keeps: the next service goes on there */
+    uint64_t kept_ns; /* of the last input that a journal keeps: the next service continues there */
     uint64_t pulse_ns; /* the wake-up asked for, to measure how late it comes; NEVER: none */
     struct mst_alarms alarms;
     struct mst_tree links;       /* an index: connections, by id */
@@ -23,7 +23,7 @@ struct mst_core {
     struct mst_names pasts; /* of jobs that ended, in the order they ended */
     uint64_t job_serial;
     enum mst_weight weight;  /* of the inputs since it was last asked for */
-    bool refused;            /* the last request, for want of room */
+    bool refused;            /* the last request, for lack of room */
     bool wordless;           /* or only its text was */
     const char *held;        /* why nothing new can be stored; NULL: it can */
     uint64_t held_ns;        /* since when */
@@ -43,7 +43,7 @@ struct mst_core {
     uint64_t awaited;              /* places in the lists of the waits for keys */
 };
 
-/* Something to do: embedded in a waiter (a reply) or in a link (a hangup). */
+/* An effect to come: embedded in a waiter (a reply) or in a link (a hangup). */
 struct mst_todo {
     struct mst_list link;
     enum mst_effect_type type;
@@ -55,8 +55,8 @@ bool mst_core_config_makes_sense(const struct mst_core_config *config);
 void mst_core_begin_input(struct mst_core *core, uint64_t now_ns);
 void mst_core_end_input(struct mst_core *core);
 
-/* The core was woken `late_ns` late: it slept itself, so no member is to blame for silence. Leases
- * have at least their whole length from now, deadlines move. */
+/* The core was woken `late_ns` late: it slept itself, so no member is blamed for its silence.
+ * Leases have at least their whole length from now, deadlines move. */
 void mst_core_forgive(struct mst_core *core, uint64_t late_ns);
 
 /* The weight of the current input for a journal. */

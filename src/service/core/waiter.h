@@ -45,7 +45,7 @@ struct mst_waiter {
     muster_status status;
     enum mst_waiter_detail detail;
 
-    struct mst_link *link; /* then what telling does, mostly */
+    struct mst_link *link; /* then what sending touches, mostly */
     struct mst_list in_link;
     struct mst_job *job; /* counted; NULL: none */
     uint64_t id;
@@ -67,7 +67,7 @@ struct mst_waiter {
         } keys; /* GET, WAIT */
         struct {
             struct mst_session *session; /* while WAITING */
-            bool spare;                  /* is told also when it is passed over */
+            bool spare;                  /* is answered also when it is passed over */
             uint64_t heard;              /* the completed-run count that it knows */
             struct mst_blob *value;      /* of the seal that gave it a rank */
         } join;

@@ -108,14 +108,14 @@ struct mst_cursor mst_watch_cursor(const struct mst_waiter *waiter)
         }
         return (struct mst_cursor){.after = after, .listing = true};
     }
-    /* From a future we do not have, or from before a deletion that is forgotten. */
+    /* From a revision that does not exist, or from before a forgotten deletion. */
     if (after == 0 || after > job->revision || (prefix && after < prefix->space->forgotten)) {
         return start;
     }
     return (struct mst_cursor){.after = after};
 }
 
-/* Or so many others to pass over that it is told how far it has come. */
+/* Or so many other changes that the reply only moves the cursor. */
 static bool key_to_tell(const struct mst_waiter *waiter, struct mst_cursor cursor)
 {
     const struct mst_prefix *prefix = waiter->watch.prefix;
@@ -224,8 +224,8 @@ muster_status mst_watch_request(struct mst_session *session, struct mst_waiter *
 
 /* ---- waking ---- */
 
-/* Nothing it watches changed since it began to wait, or it would have been woken then: so it need
- * not look at anything before this change. */
+/* Nothing that it watches changed since it began to wait, or it would have been woken then: so it
+ * need not search before this change. */
 static void wake(struct mst_waiter *waiter, uint64_t revision)
 {
     waiter->watch.after = revision - 1;

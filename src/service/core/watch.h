@@ -32,7 +32,7 @@ struct mst_prefix {
 /* A watcher's cursor, taken apart. */
 struct mst_cursor {
     uint64_t after; /* a revision */
-    bool reset;     /* say RESET first; `after` is 0 */
+    bool reset;     /* RESET comes first; `after` is 0 */
     bool listing;   /* report the current state, not changes */
 };
 

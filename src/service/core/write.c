@@ -14,7 +14,7 @@ struct batch {
     struct mst_staged *staged;
     uint32_t count;                /* prepared so far */
     int64_t more_keys, more_bytes; /* what the job's counts will be raised by */
-    struct mst_waiter *waiter;     /* takes what a refusal says beside its status */
+    struct mst_waiter *waiter;     /* gets the detail of a refusal */
 };
 
 /* ---- numbers as text ---- */
@@ -186,7 +186,8 @@ static muster_status prepare(struct batch *batch)
         return MUSTER_OK;
     }
     old = key->staged ? batch->staged[key->staged - 1].value : key->value;
-    revision = key->staged ? UINT64_MAX : key->revision; /* nobody can expect one of this batch */
+    revision =
+        key->staged ? UINT64_MAX : key->revision; /* no request can expect one of this batch */
     batch->count++;
     key->staged = batch->count;
     status = make_value(batch, staged, op, old, revision);
@@ -225,13 +226,13 @@ static void apply(struct batch *batch, const struct mst_staged *staged, struct m
     }
 }
 
-/* Only what each key is at the end is ever seen by anybody. */
+/* Only the last state of each key becomes visible. */
 static void commit(struct batch *batch, struct mst_session *session)
 {
     for (uint32_t i = 0; i < batch->count; i++) {
         struct mst_staged *staged = &batch->staged[i];
 
-        if (!staged->key) { /* whether there was a record of nothing makes no difference */
+        if (!staged->key) { /* no record: the key did not exist */
             staged->revision = batch->job->revision;
         } else if (staged->key->staged == i + 1) {
             struct mst_key *key = staged->key;
