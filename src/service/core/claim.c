@@ -43,7 +43,7 @@ static muster_status resume(struct mst_session *session, struct mst_link *link,
     if (old != link) {
         if (old) {
             mst_session_detach(session);
-            mst_link_hang_up(session->core, old, "its session goes on over another connection");
+            mst_link_hang_up(session->core, old, "its session continues on another connection");
         }
         mst_session_attach(session, link);
         if (mst_session_holds(session)) {

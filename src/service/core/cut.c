@@ -5,7 +5,7 @@
 #include "service/core/job.h"
 #include "service/core/narrate.h"
 
-const char mst_cut_reason[] = "the network to this member is cut, as was asked for";
+const char mst_cut_reason[] = "the network to this member is cut on request";
 
 muster_status mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
                               const struct mst_request *request)
