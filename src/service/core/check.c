@@ -10,11 +10,6 @@
 #include "service/core/seating.h"
 #include "service/core/watch.h"
 
-static struct mst_session *session_of(struct mst_list *node)
-{
-    return MST_CONTAINER(node, struct mst_session, in_job);
-}
-
 static uint64_t list_size(const struct mst_list *head)
 {
     uint64_t size = 0;
@@ -70,9 +65,8 @@ static void check_link(const struct mst_core *core, const struct mst_link *link)
         MST_ASSERT(link->session->link == link && link->session->core == core);
         MST_ASSERT(link->end == MST_LINK_NEVER && !link->job);
     }
-    for (struct mst_list *node = link->waiters.next; node != &link->waiters; node = node->next) {
-        const struct mst_waiter *waiter = MST_OF(node, struct mst_waiter, in_link);
-
+    MST_EACH(const struct mst_waiter, waiter, &link->waiters, in_link)
+    {
         MST_ASSERT(waiter->link == link && waiter->stage != MST_ADMITTED);
         if (waiter->stage == MST_WAITING) {
             MST_ASSERT(link->session && waiter->job == link->session->job);
@@ -97,8 +91,9 @@ static void check_pinned(const struct mst_core *core)
     for (; link; link = mst_link_next(link)) {
         awaited += link->awaited;
         holders += link->waiter_count;
-        for (struct mst_list *one = link->waiters.next; one != &link->waiters; one = one->next) {
-            shares += mst_pin_share(MST_OF(one, struct mst_waiter, in_link));
+        MST_EACH(const struct mst_waiter, waiter, &link->waiters, in_link)
+        {
+            shares += mst_pin_share(waiter);
         }
     }
     MST_ASSERT(awaited == core->awaited);
@@ -145,9 +140,8 @@ static void check_hosts(const struct mst_job *job)
         members += host->members;
         sessions += host->sessions;
     }
-    for (struct mst_list *node = job->sessions.next; node != &job->sessions; node = node->next) {
-        const struct mst_session *session = MST_OF(node, struct mst_session, in_job);
-
+    MST_EACH(const struct mst_session, session, &job->sessions, in_job)
+    {
         sessions -= session->place != NULL;
         members -= session->place != NULL && !session->claiming;
     }
@@ -287,9 +281,8 @@ static void check_key(const struct mst_job *job, const struct mst_keyspace *spac
     /* Every record has a reason, and no request waits for an existing key. */
     MST_ASSERT(key->revision != 0 || !mst_list_empty(&key->waits));
     MST_ASSERT(!key->value || mst_list_empty(&key->waits));
-    for (struct mst_list *node = key->waits.next; node != &key->waits; node = node->next) {
-        const struct mst_key_wait *wait = MST_OF(node, struct mst_key_wait, in_key);
-
+    MST_EACH(const struct mst_key_wait, wait, &key->waits, in_key)
+    {
         MST_ASSERT(wait->key == key && wait->waiter->stage == MST_WAITING);
         MST_ASSERT(wait->waiter->job == job);
     }
@@ -406,8 +399,7 @@ static void check_open_round(const struct mst_job *job, const struct mst_round *
                (round->seal && mst_generation_waits_for_more(round)));
     MST_ASSERT(round->on_loss == MST_PROCEED || round->lost == 0);
     MST_ASSERT(!round->seal || job->seal == round);
-    MST_ASSERT(round->references == 1 + list_size(&round->waiters) ||
-               round->references > 1 + list_size(&round->waiters)); /* and replies being sent */
+    MST_ASSERT(round->references >= 1 + list_size(&round->waiters)); /* and replies being sent */
 }
 
 static void check_rounds(const struct mst_job *job)
@@ -438,8 +430,9 @@ static void check_job(const struct mst_core *core, const struct mst_job *job)
     uint32_t count = 0;
 
     MST_ASSERT(job->core == core && !job->dropped);
-    for (struct mst_list *node = job->sessions.next; node != &job->sessions; node = node->next) {
-        MST_ASSERT(session_of(node)->job == job);
+    MST_EACH(const struct mst_session, session, &job->sessions, in_job)
+    {
+        MST_ASSERT(session->job == job);
         count++;
     }
     MST_ASSERT(job->references >= count);

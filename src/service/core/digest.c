@@ -7,11 +7,6 @@
 #include "service/core/snapshot.h"
 #include "service/core/waiter.h"
 
-static uint64_t add_blob(uint64_t digest, const struct mst_blob *blob)
-{
-    return mst_digest_slice(digest, mst_blob_slice(blob));
-}
-
 static uint64_t add_numbers(uint64_t digest, const uint64_t *numbers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -36,7 +31,8 @@ static uint64_t add_waiter(uint64_t digest, const struct mst_waiter *waiter)
                      waiter->watch.node);
     }
     if (waiter->command == MST_JOIN) {
-        digest = add_blob(ADD(digest, waiter->join.spare, waiter->join.heard), waiter->join.value);
+        digest = mst_digest_slice(ADD(digest, waiter->join.spare, waiter->join.heard),
+                                  mst_blob_slice(waiter->join.value));
     }
     return digest;
 }
@@ -46,10 +42,9 @@ uint64_t mst_core_digest(const struct mst_core *core)
     uint64_t digest = mst_digest_number(mst_core_kept_digest(core), core->now_ns);
 
     for (const struct mst_link *link = mst_link_first(core); link; link = mst_link_next(link)) {
-        const struct mst_list *waiters = &link->waiters;
-
-        for (const struct mst_list *node = waiters->next; node != waiters; node = node->next) {
-            digest = add_waiter(digest, MST_OF(node, struct mst_waiter, in_link));
+        MST_EACH(const struct mst_waiter, waiter, &link->waiters, in_link)
+        {
+            digest = add_waiter(digest, waiter);
         }
     }
     return digest;

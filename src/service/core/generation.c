@@ -84,10 +84,8 @@ void mst_generation_clear_seat(struct mst_member *member)
 
 static void tell_seal(struct mst_job *job)
 {
-    MST_LIST_EACH(node, following, &job->seal->waiters)
+    MST_EACH(struct mst_waiter, waiter, &job->seal->waiters, in_round)
     {
-        struct mst_waiter *waiter = MST_CONTAINER(node, struct mst_waiter, in_round);
-
         mst_waiter_set_view(waiter, mst_generation_view(job, waiter->member));
     }
     mst_round_tell(job->seal);
@@ -113,13 +111,6 @@ static void tell_joined(struct mst_job *job)
     }
 }
 
-/* The value of a seal lasts until the next one: a JOIN may be answered late. */
-static void keep_sealed_value(struct mst_job *job)
-{
-    mst_blob_drop(&job->core->mem, job->sealed_value);
-    job->sealed_value = mst_blob_keep(job->seal ? job->seal->value : NULL);
-}
-
 /* A generation ended because of a fault, a loss or newcomers. The first generation is no restart,
  * nor is the second step of an assignment, which only changes the order of the ranks. */
 static bool is_restart(const struct mst_job *job, const struct mst_seating *seating)
@@ -129,14 +120,16 @@ static bool is_restart(const struct mst_job *job, const struct mst_seating *seat
 
 static void seal(struct mst_job *job, const struct mst_seating *seating)
 {
-    uint64_t last = job->floor > job->generation ? job->floor : job->generation;
+    uint64_t last = mst_later(job->floor, job->generation);
     bool restarted = is_restart(job, seating);
 
     if (job->seal) {
         mst_round_decide(job->seal, MUSTER_OK); /* while the old seats are there to name */
     }
     mst_seating_carry_out(job, seating);
-    keep_sealed_value(job);
+    mst_blob_drop(&job->core->mem,
+                  job->sealed_value); /* it lasts until the next seal: a JOIN may */
+    job->sealed_value = mst_blob_keep(job->seal ? job->seal->value : NULL); /* be answered late */
     job->generation = last + 1;
     mst_record_seal(job, restarted);
     mst_counts_restart(job, restarted ? job->seal : NULL);

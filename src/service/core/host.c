@@ -67,22 +67,12 @@ void mst_host_part(struct mst_host *host)
     }
 }
 
-static void count(uint32_t *losses)
-{
-    *losses += *losses < UINT32_MAX;
-}
-
-void mst_host_count_node(struct mst_host *host)
+void mst_host_count(struct mst_host *host, enum mst_role lost)
 {
     if (host) {
-        count(&host->node_losses);
-    }
-}
+        uint32_t *losses = lost == MST_ROLE_AGENT ? &host->node_losses : &host->rank_losses;
 
-void mst_host_count_rank(struct mst_host *host)
-{
-    if (host) {
-        count(&host->rank_losses);
+        *losses += *losses < UINT32_MAX;
     }
 }
 

@@ -175,27 +175,19 @@ void mst_job_mark(struct mst_job *job)
     }
 }
 
+/* What outlives the job. From now on only waiters and connections refer to it, for any time: it
+ * must decide nothing any more. */
 static void remember(struct mst_job *job)
 {
-    const struct mst_member *member = mst_member_first(job);
+    struct mst_member *member = mst_member_first(job);
 
     job->past->generation = mst_later(job->generation, job->floor);
     for (; member; member = mst_member_next(member)) {
         job->past->incarnation = mst_later(job->past->incarnation, member->incarnation);
+        mst_member_forget_fence(member);
     }
     mst_past_end(job->core, job->past);
     job->past = NULL;
-}
-
-/* Only waiters and connections still refer to the job, for any time, so it must decide nothing any
- * more. */
-static void forget_fences(struct mst_job *job)
-{
-    struct mst_member *member = mst_member_first(job);
-
-    for (; member; member = mst_member_next(member)) {
-        mst_member_forget_fence(member);
-    }
 }
 
 static void drop(struct mst_job *job)
@@ -203,7 +195,6 @@ static void drop(struct mst_job *job)
     struct mst_core *core = job->core;
 
     mst_core_raise(core, MST_WEIGHT_PROMISE);
-    forget_fences(job);
     remember(job);
     mst_keyspace_drop(job, &job->keys, MUSTER_EFENCED);
     mst_alarm_clear(core, &job->join_alarm);
@@ -229,10 +220,8 @@ static void vacate(struct mst_job *job)
 
 static bool has_agent(const struct mst_job *job)
 {
-    MST_LIST_EACH(node, following, &job->sessions)
+    MST_EACH(const struct mst_session, session, &job->sessions, in_job)
     {
-        const struct mst_session *session = MST_CONTAINER(node, struct mst_session, in_job);
-
         if (session->member && session->role == MST_ROLE_AGENT) {
             return true;
         }

@@ -395,7 +395,7 @@ static void end_holder(struct mst_member *member, const struct mst_loss *loss, e
     tell_gone(member);
     mst_host_part(session->place);
     if (lost && member->role == MST_ROLE_RANK && company == ALONE) {
-        mst_host_count_rank(session->place);
+        mst_host_count(session->place, MST_ROLE_RANK);
     }
     mst_session_end(session, MST_LINK_FENCED);
     leave_seat(member, loss);
@@ -458,11 +458,6 @@ enum mst_state mst_member_state(const struct mst_member *member)
     return member->spare ? MST_SPARE : MST_JOINING;
 }
 
-static uint64_t since_ms(const struct mst_job *job, uint64_t then_ns)
-{
-    return (job->core->now_ns - then_ns) / NS_PER_MS;
-}
-
 struct mst_who mst_member_who(const struct mst_member *member)
 {
     bool sits = member->seat.incarnation != 0 && member->seat.incarnation == member->incarnation;
@@ -476,8 +471,8 @@ struct mst_who mst_member_who(const struct mst_member *member)
         .cause = member->cause,
         .code = member->code,
         .losses = member->losses,
-        .heard_ms =
-            since_ms(member->job, member->session ? member->session->heard_ns : member->heard_ns),
+        .heard_ms = mst_core_since_ms(member->job->core, member->session ? member->session->heard_ns
+                                                                         : member->heard_ns),
         .pid = member->pid,
         .host = mst_blob_slice(member->host),
         .node = member->agent,
@@ -509,7 +504,7 @@ struct mst_who mst_member_seat_who(const struct mst_member *member)
         .cause = seat->cause,
         .code = seat->code,
         .losses = seat->losses,
-        .heard_ms = since_ms(member->job, seat->heard_ns),
+        .heard_ms = mst_core_since_ms(member->job->core, seat->heard_ns),
         .pid = seat->pid,
         .host = mst_blob_slice(seat->host),
         .node = seat->agent,

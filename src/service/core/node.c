@@ -127,7 +127,7 @@ static void lose_all(struct mst_session *agent)
     struct mst_session *session;
 
     tell_lost(agent);
-    mst_host_count_node(agent->place);
+    mst_host_count(agent->place, MST_ROLE_AGENT);
     while ((session = first_of(job, agent->member->index))) {
         if (session->claiming) {
             mst_claim_withdraw(session);
@@ -139,11 +139,6 @@ static void lose_all(struct mst_session *agent)
     mst_round_settle(job);
 }
 
-static void look_again(struct mst_session *session, uint64_t at_ns)
-{
-    mst_alarm_set(session->core, &session->alarm, at_ns);
-}
-
 static bool expire_agent(struct mst_session *agent)
 {
     const struct mst_session *session = first_of(agent->job, agent->member->index);
@@ -153,11 +148,11 @@ static bool expire_agent(struct mst_session *agent)
     for (; session; session = next_of(session)) {
         if (!session->claiming) {
             alone = false;
-            last_ns = session->lease_ns > last_ns ? session->lease_ns : last_ns;
+            last_ns = mst_later(last_ns, session->lease_ns);
         }
     }
     if (last_ns > agent->core->now_ns) {
-        look_again(agent, last_ns);
+        mst_alarm_set(agent->core, &agent->alarm, last_ns);
     } else if (!alone) {
         lose_all(agent);
     }
@@ -175,7 +170,8 @@ static bool expire_started(struct mst_session *session)
     if (!agent || !quiet(agent)) {
         return false;
     }
-    look_again(session, agent->alarm.at_ns < at_ns ? agent->alarm.at_ns : at_ns);
+    mst_alarm_set(session->core, &session->alarm,
+                  agent->alarm.at_ns < at_ns ? agent->alarm.at_ns : at_ns);
     return true;
 }
 

@@ -108,9 +108,9 @@ uint64_t mst_core_pinned_by(const struct mst_core *core, struct mst_conn conn)
     if (!link || core->pinned_bytes == 0) {
         return bytes;
     }
-    for (const struct mst_list *node = link->deferred.next; node != &link->deferred;
-         node = node->next) {
-        bytes += mst_pin_share(MST_OF(node, struct mst_waiter, todo.link));
+    MST_EACH(const struct mst_waiter, waiter, &link->deferred, todo.link)
+    {
+        bytes += mst_pin_share(waiter);
     }
     return bytes;
 }

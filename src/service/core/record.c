@@ -4,11 +4,6 @@
 #include "service/core/job.h"
 #include "service/core/node.h"
 
-static uint64_t since_ms(const struct mst_job *job, uint64_t then_ns)
-{
-    return (job->core->now_ns - then_ns) / NS_PER_MS;
-}
-
 /* ---- keeping ---- */
 
 bool mst_records_sane(const struct mst_records *records)
@@ -197,7 +192,7 @@ struct mst_who mst_record_who(const struct mst_job *job, const struct mst_record
         .cause = record->cause,
         .code = record->code,
         .losses = record->losses,
-        .heard_ms = since_ms(job, record->at_ns),
+        .heard_ms = mst_core_since_ms(job->core, record->at_ns),
         .pid = record->pid,
         .host = mst_blob_slice(record->host),
         .node = record->agent,
@@ -218,7 +213,7 @@ uint32_t mst_record_total(const struct mst_records *records)
 
 uint64_t mst_record_age_ms(const struct mst_job *job)
 {
-    return job->records.generation != 0 ? since_ms(job, job->records.begun_ns) : 0;
+    return job->records.generation != 0 ? mst_core_since_ms(job->core, job->records.begun_ns) : 0;
 }
 
 void mst_record_fill(const struct mst_job *job, const struct mst_records *records,

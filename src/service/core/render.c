@@ -417,7 +417,7 @@ static bool tell_fault(struct page *page, struct merge *merge)
     item->who = mst_member_seat_who(merge->faulted);
     item->who.cause = seat->fault_cause;
     item->who.code = seat->fault_code;
-    item->who.heard_ms = (page->core->now_ns - seat->fault_ns) / NS_PER_MS;
+    item->who.heard_ms = mst_core_since_ms(page->core, seat->fault_ns);
     item->value = mst_blob_slice(seat->fault_text);
     item->number = merge->waiter->job->generation;
     item->arrived = mst_record_after_ms(&merge->waiter->job->records, seat->fault_ns);

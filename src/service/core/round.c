@@ -300,7 +300,7 @@ void mst_round_tell(struct mst_round *round)
     }
 }
 
-void mst_round_close(struct mst_round *round, muster_status status)
+static void close_round(struct mst_round *round, muster_status status)
 {
     mst_round_decide(round, status);
     mst_round_tell(round);
@@ -344,12 +344,12 @@ void mst_round_drop_all(struct mst_job *job)
 static void evaluate(struct mst_round *round)
 {
     if (round->on_loss == MST_FAIL && round->lost > 0) {
-        mst_round_close(round, MUSTER_ELOST);
+        close_round(round, MUSTER_ELOST);
     } else if (round->settled == round->part_count) {
         if (round->seal) {
             mst_job_mark(round->job);
         } else {
-            mst_round_close(round, MUSTER_OK);
+            close_round(round, MUSTER_OK);
         }
     }
 }
@@ -380,7 +380,7 @@ void mst_round_settle(struct mst_job *job)
 void mst_round_expire(struct mst_round *round)
 {
     if (!round->seal) {
-        mst_round_close(round, MUSTER_ETIMEDOUT);
+        close_round(round, MUSTER_ETIMEDOUT);
         return;
     }
     for (uint32_t i = 0; i < round->part_count; i++) {
@@ -574,7 +574,7 @@ static void arrive(struct mst_session *session, struct mst_waiter *waiter, struc
         mst_generation_attention(session->job, MST_INTERRUPT);
     }
     if (part->differs) {
-        mst_round_close(round, MUSTER_EMISMATCH);
+        close_round(round, MUSTER_EMISMATCH);
     } else {
         evaluate(round);
     }
@@ -583,10 +583,8 @@ static void arrive(struct mst_session *session, struct mst_waiter *waiter, struc
 /* A contribution counts once. A repeat on the same connection cancels the request that waits. */
 static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
 {
-    MST_LIST_EACH(node, following, &waiter->link->waiters)
+    MST_EACH(struct mst_waiter, earlier, &waiter->link->waiters, in_link)
     {
-        struct mst_waiter *earlier = MST_CONTAINER(node, struct mst_waiter, in_link);
-
         if (earlier->stage == MST_WAITING && earlier->round == round) {
             earlier->detail = MST_DETAIL_ROUND;
             mst_waiter_answer(earlier, MUSTER_ECANCELLED);

@@ -81,7 +81,6 @@ void mst_round_expire(struct mst_round *round);
 /* The round is over: fixes the result, answers the waiters, and keeps it as the last one. */
 void mst_round_decide(struct mst_round *round, muster_status status);
 void mst_round_tell(struct mst_round *round);
-void mst_round_close(struct mst_round *round, muster_status status); /* both */
 
 /* Whether it ended with a reduced result: on success, and at the deadline of a round that proceeds
  * without the missing ranks as it does without the lost ones. */

@@ -35,13 +35,6 @@ static bool follow_changes(struct mst_scan *scan, const struct mst_key *key, uin
     return !key || suits(scan, key);
 }
 
-/* What comes from `key` on was not looked at. */
-static void cut_short(struct mst_scan *scan, const struct mst_key *key)
-{
-    scan->key = NULL;
-    scan->end = key->revision - 1;
-}
-
 /* ---- along the names ---- */
 
 /* Keeps the oldest changes, as many as there is room for, in their order. */
@@ -113,7 +106,8 @@ static void find(struct mst_scan *scan, const struct mst_key *from, uint64_t aft
     if (follow_changes(scan, next, scan->steps, &next)) {
         scan->key = next;
     } else {
-        cut_short(scan, next);
+        scan->key = NULL;
+        scan->end = next->revision - 1; /* from `next` on no change was visited */
     }
 }
 

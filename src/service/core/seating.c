@@ -20,7 +20,8 @@ uint32_t mst_seating_fit(const struct mst_job *job, uint32_t count)
     return mst_seating_fit_to(job->max_size, job->size_multiple, count);
 }
 
-bool mst_seating_lets_in(const struct mst_job *job)
+/* Whether newcomers are admitted now. */
+static bool lets_in(const struct mst_job *job)
 {
     return job->alive == 0 || job->grow != MST_GROW_OFF;
 }
@@ -50,7 +51,7 @@ struct mst_seating mst_seating_plan(const struct mst_job *job)
     for (uint32_t i = 0; round && i < round->part_count; i++) {
         seating.survivors += stands(&round->parts[i]);
     }
-    seating.there = seating.survivors + (mst_seating_lets_in(job) ? job->ready_count : 0);
+    seating.there = seating.survivors + (lets_in(job) ? job->ready_count : 0);
     seating.ordered = round && order_holds(round);
     seating.seats = seating.ordered ? round->order_count : mst_seating_fit(job, seating.there);
     return seating;
@@ -112,13 +113,10 @@ static void choose(struct mst_job *job, uint32_t seats)
         member->chosen = seats > 0 && stands_at_seal(job, member);
         seats -= member->chosen;
     }
-    MST_LIST_EACH(node, following, &job->ready)
+    MST_EACH(struct mst_member, joiner, &job->ready, in_ready)
     {
-        if (seats == 0) {
-            break;
-        }
-        MST_CONTAINER(node, struct mst_member, in_ready)->chosen = true;
-        seats--;
+        joiner->chosen = seats > 0;
+        seats -= joiner->chosen;
     }
 }
 
@@ -184,7 +182,7 @@ static void tell_spare(struct mst_member *member)
     mst_waiter_answer(join, MUSTER_OK);
 }
 
-void mst_seating_pass_over(struct mst_member *member)
+static void pass_over(struct mst_member *member)
 {
     const struct mst_waiter *join = member->session->join;
 
@@ -247,7 +245,7 @@ void mst_seating_newcomer(struct mst_member *member)
     if (mst_seating_fit(job, job->alive + job->ready_count) > job->alive) {
         ask_to_grow(job, member); /* a seal now would seat more */
     } else {
-        mst_seating_pass_over(member);
+        pass_over(member);
     }
 }
 
@@ -260,14 +258,6 @@ void mst_seating_survey(struct mst_job *job)
 }
 
 /* ---- an order ---- */
-
-static void forget_order(struct mst_round *round)
-{
-    MST_ASSERT(round->parts || round->part_count == 0);
-    for (uint32_t i = 0; i < round->part_count; i++) {
-        round->parts[i].place = 0;
-    }
-}
 
 /* The part of a rank of the generation, which may be lost. */
 static struct mst_round_part *part_of(const struct mst_round *round, uint32_t index)
@@ -298,7 +288,9 @@ muster_status mst_seating_order(struct mst_round *round, const struct mst_round_
         struct mst_round_part *part = part_of(round, request->order[i]);
 
         if (!part || part->place != 0) {
-            forget_order(round);
+            for (uint32_t one = 0; one < round->part_count; one++) {
+                round->parts[one].place = 0;
+            }
             return MUSTER_EINVAL;
         }
         part->place = i + 1;

@@ -19,9 +19,6 @@ uint32_t mst_seating_fit(const struct mst_job *job, uint32_t count);
 /* The same for parameters that are not the job's yet; 0: any. */
 uint32_t mst_seating_fit_to(uint32_t max_size, uint32_t size_multiple, uint32_t count);
 
-/* Whether newcomers are admitted now. */
-bool mst_seating_lets_in(const struct mst_job *job);
-
 struct mst_seating {
     uint32_t survivors; /* arrived at the seal */
     uint32_t there;     /* these and the admitted joiners */
@@ -39,9 +36,6 @@ void mst_seating_carry_out(struct mst_job *job, const struct mst_seating *seatin
 void mst_seating_newcomer(struct mst_member *member);
 /* The same for all ready members, when the seats have changed. */
 void mst_seating_survey(struct mst_job *job);
-
-/* It is passed over now. */
-void mst_seating_pass_over(struct mst_member *member);
 
 /* A run of the job is complete: answers the waiting JOINs. */
 void mst_seating_finish(struct mst_job *job);

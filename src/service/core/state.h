@@ -68,4 +68,9 @@ static inline void mst_core_raise(struct mst_core *core, enum mst_weight weight)
     core->kept_ns = core->now_ns;
 }
 
+static inline uint64_t mst_core_since_ms(const struct mst_core *core, uint64_t then_ns)
+{
+    return (core->now_ns - then_ns) / NS_PER_MS;
+}
+
 #endif

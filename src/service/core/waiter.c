@@ -202,10 +202,8 @@ void mst_waiter_name_holder(struct mst_waiter *waiter, struct mst_member *member
 
 struct mst_waiter *mst_waiter_find(const struct mst_link *link, uint64_t id)
 {
-    MST_LIST_EACH(node, following, &link->waiters)
+    MST_EACH(struct mst_waiter, waiter, &link->waiters, in_link)
     {
-        struct mst_waiter *waiter = MST_CONTAINER(node, struct mst_waiter, in_link);
-
         if (waiter->id == id && waiter->stage == MST_WAITING) {
             return waiter;
         }
