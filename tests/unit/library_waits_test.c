@@ -215,12 +215,12 @@ static void call_client_with_others(struct scene *scene)
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     struct muster_error err = {0};
     muster_client *client;
-    char *addr = NULL, lock[128];
+    char addr[MST_LIB_ADDR_ROOM], lock[128];
 
     (void)scene;
     try_begin("client_open");
     library_ok(
-        mst_lib_share("shared", "the test", mst_lib_now_ns() + UINT64_C(20000000000), &addr, &err),
+        mst_lib_share("shared", "the test", mst_lib_now_ns() + UINT64_C(20000000000), addr, &err),
         &err);
     try_end();
     options.addr = addr;
@@ -233,7 +233,6 @@ static void call_client_with_others(struct scene *scene)
     }
     (void)snprintf(lock, sizeof(lock), "%s/.start", getenv("MUSTER_RUNTIME_DIR"));
     assert_int_equal(unlink(lock), 0);
-    free(addr);
 }
 
 static void call_keys(struct scene *scene)

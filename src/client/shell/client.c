@@ -9,14 +9,9 @@
 #include <unistd.h>
 
 #include "client/shell/call.h"
-#include "client/shell/environment.h"
+#include "client/shell/options.h"
 #include "client/shell/orphan.h"
-#include "client/shell/parameters.h"
-#include "client/shell/sidecar/helper.h"
-#include "client/shell/sidecar/serve.h"
 #include "client/shell/uncancelled.h"
-#include "client/shell/where.h"
-#include "net/socket_dir.h"
 #include "os/descriptors.h"
 #include "os/system.h"
 #include "process/page.h"
@@ -25,16 +20,7 @@
 
 enum { HOST_ROOM = 256 };
 
-#define TEXT_OF(number) TEXT_OF_1(number)
-#define TEXT_OF_1(number) #number
-
-const char *muster_version(void)
-{
-    return TEXT_OF(MUSTER_VERSION_MAJOR) "." TEXT_OF(MUSTER_VERSION_MINOR) "." TEXT_OF(
-        MUSTER_VERSION_PATCH);
-}
-
-/* ---- what the driver tells, lock held ---- */
+/* ---- calls of the driver, lock held ---- */
 
 static void on_done(void *ctx, const struct mst_client_effect *effect)
 {
@@ -100,7 +86,7 @@ bool mst_lib_cut_off(const struct muster_client *client)
     return client->service_gone || client->lost_fd > 0;
 }
 
-/* The reason is kept: every later call is refused with it. */
+/* Every later call fails with this reason. */
 static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect *effect)
 {
     struct muster_client *client = ctx;
@@ -142,8 +128,8 @@ static void on_trouble(void *ctx, int os_errno, const char *line)
     }
 }
 
-/* Nobody starts such a service again, and its state was nowhere else: once its socket is refused
- * the session is over. */
+/* Such a service is not started again, and its state was nowhere else: once its socket refuses, the
+ * session is over. */
 static bool is_gone(const struct muster_client *client)
 {
     const struct mst_client *machine = mst_lib_machine(client);
@@ -153,7 +139,7 @@ static bool is_gone(const struct muster_client *client)
            (client->trouble_errno == ECONNREFUSED || client->trouble_errno == ENOENT);
 }
 
-/* A connection that the machine gave up is no trouble of the socket's. */
+/* A connection that the machine closed for its silence is no error of the socket. */
 void mst_lib_look(struct muster_client *client)
 {
     bool online = mst_client_online(mst_lib_machine(client));
@@ -194,7 +180,7 @@ void mst_lib_log(muster_client *client, enum muster_level level, const char *for
     }
 }
 
-/* ---- what others ask, lock held ---- */
+/* ---- state, lock held ---- */
 
 muster_status mst_lib_status(const muster_client *client)
 {
@@ -227,213 +213,9 @@ void mst_lib_iteration(muster_client *client, uint64_t iteration)
     client->iteration = iteration;
 }
 
-/* ---- options ---- */
+/* ---- opening ---- */
 
-struct wanted {
-    struct muster_client_options options;
-    struct mst_open open;
-    struct mst_endpoints endpoints;
-    struct mst_lib_secret secret;
-    struct mst_lib_where where;
-    int64_t page_fd;
-    bool alone;
-    bool share; /* the service of this machine's ranks */
-    bool index_set;
-};
-
-static muster_status read_options(struct muster_client_options *out,
-                                  const struct muster_client_options *given,
-                                  struct muster_error *err)
-{
-    const struct muster_client_options standard = MUSTER_CLIENT_OPTIONS_INIT;
-
-    *out = standard;
-    if (!given) {
-        return MUSTER_OK;
-    }
-    if (given->size < offsetof(struct muster_client_options, role)) {
-        return mst_lib_refuse(err, "open",
-                              "options.size is not set; begin with MUSTER_CLIENT_OPTIONS_INIT");
-    }
-    if (given->size > sizeof(*out) || given->version > MUSTER_VERSION) {
-        return mst_lib_refuse(err, "open",
-                              "the program was built for a newer libmuster than this one, which is "
-                              "version " TEXT_OF(MUSTER_VERSION_MAJOR) "." TEXT_OF(
-                                  MUSTER_VERSION_MINOR) "; install the newer one");
-    }
-    memcpy(out, given, given->size);
-    return MUSTER_OK;
-}
-
-static muster_status read_role(struct wanted *wanted, struct muster_error *err)
-{
-    switch (wanted->options.role) {
-    case MUSTER_ROLE_RANK:
-        wanted->open.role = MST_ROLE_RANK;
-        return MUSTER_OK;
-    case MUSTER_ROLE_WORKER:
-        wanted->open.role = MST_ROLE_WORKER;
-        return MUSTER_OK;
-    case MUSTER_ROLE_AGENT:
-        wanted->open.role = MST_ROLE_AGENT;
-        return MUSTER_OK;
-    case MUSTER_ROLE_OBSERVER:
-        wanted->open.role = MST_ROLE_OBSERVER;
-        return MUSTER_OK;
-    }
-    return mst_lib_refuse(err, "open", "options.role is none of enum muster_role");
-}
-
-static muster_status read_grow(struct wanted *wanted, struct muster_error *err)
-{
-    int64_t number = (int64_t)wanted->options.grow - 1;
-    muster_status status = MUSTER_OK;
-
-    if (wanted->options.grow == MUSTER_GROW_DEFAULT) {
-        status = mst_lib_setting("grow", &number, NULL, err);
-    } else if (number < 0 || number > MST_GROW_OFF) {
-        return mst_lib_refuse(err, "open", "options.grow is none of enum muster_grow");
-    }
-    wanted->open.grow = (enum mst_grow)number;
-    return status;
-}
-
-static muster_status read_index(struct wanted *wanted, struct muster_error *err)
-{
-    int64_t index = wanted->options.index;
-    muster_status status = MUSTER_OK;
-
-    wanted->index_set = index != MUSTER_INDEX_ENV;
-    if (index == MUSTER_INDEX_ENV) {
-        status = mst_lib_setting("index", &index, &wanted->index_set, err);
-    }
-    if (index < MUSTER_INDEX_ANY || index >= (int64_t)MST_INDEX_ANY) {
-        return mst_lib_refuse(err, "open", "options.index is no place in a job");
-    }
-    wanted->open.index = index < 0 ? MST_INDEX_ANY : (uint32_t)index;
-    return status;
-}
-
-static muster_status read_parameters(struct wanted *wanted, struct muster_error *err)
-{
-    int64_t node = -1;
-    muster_status status = mst_lib_parameters(&wanted->open, &wanted->options, err);
-
-    if (status == MUSTER_OK) {
-        status = mst_lib_setting("page_fd", &wanted->page_fd, NULL, err);
-    }
-    if (status == MUSTER_OK) {
-        status = mst_lib_setting("node", &node, NULL, err);
-    }
-    wanted->open.node = node < 0 ? MST_NODE_NONE : (uint32_t)node;
-    return status;
-}
-
-/* What nobody said, the launcher may have. */
-static muster_status read_launcher(struct wanted *wanted, struct muster_error *err)
-{
-    muster_status status = MUSTER_OK;
-
-    if (wanted->open.role != MST_ROLE_RANK || wanted->index_set) {
-        return MUSTER_OK;
-    }
-    status = mst_lib_where(&wanted->where, err);
-    if (status == MUSTER_OK && wanted->where.launched) {
-        wanted->open.index = wanted->where.index;
-        if (wanted->open.size == 0) {
-            wanted->open.size = wanted->where.size;
-        }
-    }
-    return status;
-}
-
-/* Nobody named a service: a rank is a job of its own, or shares one with the others of its launcher
- * on this machine. */
-static muster_status read_nowhere(struct wanted *wanted, struct muster_error *err)
-{
-    const struct mst_lib_where *where = &wanted->where;
-
-    if (wanted->open.role != MST_ROLE_RANK || wanted->index_set) {
-        return mst_lib_refuse(
-            err, "open",
-            "no address of a service: set MUSTER_ADDR or options.addr (unix:/path "
-            "or HOST:PORT)");
-    }
-    if (!where->launched && wanted->open.size > 1) {
-        return mst_lib_refuse(err, "open",
-                              "the job is to have several ranks, but nothing tells which one this "
-                              "is and where their service is: set MUSTER_INDEX and MUSTER_ADDR");
-    }
-    if (where->launched && !where->single && !where->together) {
-        return mst_lib_where_apart(where, err);
-    }
-    wanted->share = where->launched && !where->single;
-    wanted->alone = !wanted->share;
-    if (wanted->share) {
-        mst_lib_where_name(&wanted->where);
-    }
-    return MUSTER_OK;
-}
-
-/* Where to go: an address, or nowhere. */
-static muster_status read_place(struct wanted *wanted, struct muster_error *err)
-{
-    const char *addr = wanted->options.addr;
-    bool anywhere = wanted->secret.insecure || mst_lib_secret_given(&wanted->secret);
-    char error[320];
-
-    if (!addr || !*addr) {
-        addr = mst_lib_setting_text("addr");
-    }
-    wanted->options.addr = addr;
-    if (!addr) {
-        return read_nowhere(wanted, err);
-    }
-    if (mst_endpoints_parse(&wanted->endpoints, addr, anywhere, error, sizeof(error)) !=
-        MUSTER_OK) {
-        /* A name that was mistyped wants no secret. */
-        (void)mst_endpoints_unknown(addr, error, sizeof(error));
-        return mst_lib_refuse(err, "open", "%s", error);
-    }
-    return MUSTER_OK;
-}
-
-static muster_status check_parameters(struct wanted *wanted, struct muster_error *err)
-{
-    return mst_lib_parameters_check(&wanted->open, err);
-}
-
-static muster_status find_secret(struct wanted *wanted, struct muster_error *err)
-{
-    return mst_lib_secret_find(&wanted->secret, &wanted->options, err);
-}
-
-static muster_status read_wanted(struct wanted *wanted, const struct muster_client_options *given,
-                                 struct muster_error *err)
-{
-    muster_status (*const readers[])(struct wanted *, struct muster_error *) = {
-        read_role,     read_grow,        read_parameters, read_index,
-        read_launcher, check_parameters, find_secret,     read_place};
-    muster_status status = read_options(&wanted->options, given, err);
-
-    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]) && status == MUSTER_OK; i++) {
-        status = readers[i](wanted, err);
-    }
-    if (!wanted->options.job || !*wanted->options.job) {
-        wanted->options.job = mst_lib_setting_text("job");
-    }
-    if (!wanted->options.job && !wanted->alone && wanted->where.job[0] != '\0') {
-        wanted->options.job = wanted->where.job;
-    }
-    if (!wanted->options.job) {
-        wanted->options.job = wanted->alone ? NULL : "default";
-    }
-    return status;
-}
-
-/* ---- birth and death ---- */
-
-static muster_status make_driver(struct muster_client *client, struct wanted *wanted)
+static muster_status make_driver(struct muster_client *client, struct mst_lib_wanted *wanted)
 {
     struct mst_driver_config config = {.endpoints = &wanted->endpoints,
                                        .done = on_done,
@@ -456,10 +238,11 @@ static muster_status make_driver(struct muster_client *client, struct wanted *wa
     return mst_driver_new(&client->driver, &config, &mst_system_mem);
 }
 
-static muster_status fill_client(struct muster_client *client, struct wanted *wanted,
+static muster_status fill_client(struct muster_client *client, struct mst_lib_wanted *wanted,
                                  struct muster_error *err)
 {
-    char host[HOST_ROOM] = "?";
+    const char *host = wanted->options.host;
+    char own_host[HOST_ROOM] = "?";
     muster_status status;
 
     client->pid = getpid();
@@ -475,18 +258,14 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
     if (client->background_event < 0) {
         return mst_lib_fail_system(err, "open", errno);
     }
-    (void)gethostname(host, sizeof(host) - 1);
-    client->addr = client->addr ? client->addr : strdup(wanted->options.addr);
-    if (!client->job || client->job != wanted->options.job) {
-        free(client->job);
-        client->job = strdup(wanted->options.job);
-    }
-    client->heard = client->job ? mst_lib_heard(client->job) : 0;
-    client->host =
-        strdup(wanted->options.host && *wanted->options.host ? wanted->options.host : host);
+    (void)gethostname(own_host, sizeof(own_host) - 1);
+    client->addr = strdup(wanted->options.addr);
+    client->job = strdup(wanted->options.job);
+    client->host = strdup(host && *host ? host : own_host);
     if (!client->addr || !client->job || !client->host) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
     }
+    client->heard = mst_lib_heard(client->job);
     if (wanted->page_fd >= 0 &&
         (client->role == MST_ROLE_RANK || client->role == MST_ROLE_WORKER) &&
         mst_page_map(&client->page, (int)wanted->page_fd) != MUSTER_OK) {
@@ -499,55 +278,31 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
     return status == MUSTER_OK ? status : mst_lib_fail(err, status, "open", NULL);
 }
 
-/* The service of a job of one: its address becomes the one address. */
-static muster_status start_alone(struct muster_client *client, struct wanted *wanted,
-                                 struct muster_error *err)
+/* The service of a job of one, or of this machine's ranks. */
+static muster_status start_service(struct muster_client *client, struct mst_lib_wanted *wanted,
+                                   uint64_t deadline_ns, struct muster_error *err)
 {
-    char error[256];
-    muster_status status =
-        mst_lib_alone_start(&client->alone, &client->addr, &client->job, err, "open");
+    muster_status status;
 
-    if (status != MUSTER_OK) {
-        return status;
+    if (wanted->share) {
+        client->shares = true;
+        status = mst_lib_share(wanted->options.job, wanted->where.whose, deadline_ns,
+                               wanted->own_addr, err);
+    } else {
+        status = mst_lib_alone_start(&client->alone, wanted->own_job, wanted->own_addr, err);
+        if (!wanted->options.job) {
+            wanted->options.job = wanted->own_job;
+        }
+        if (wanted->open.size == 0) {
+            wanted->open.size = 1;
+        }
     }
-    if (!wanted->options.job) {
-        wanted->options.job = client->job;
-    }
-    if (wanted->open.size == 0) {
-        wanted->open.size = 1;
-    }
-    wanted->options.addr = client->addr;
-    if (mst_endpoints_parse(&wanted->endpoints, client->addr, false, error, sizeof(error)) !=
-        MUSTER_OK) {
-        return mst_lib_refuse(err, "open", "%s", error);
-    }
-    return MUSTER_OK;
+    wanted->options.addr = wanted->own_addr;
+    return status == MUSTER_OK ? mst_lib_wanted_endpoints(wanted, err) : status;
 }
 
-/* The one of this machine's ranks. */
-static muster_status find_shared(struct muster_client *client, struct wanted *wanted,
-                                 uint64_t deadline_ns, struct muster_error *err)
-{
-    char error[256];
-    muster_status status =
-        mst_lib_share(wanted->options.job, wanted->where.whose, deadline_ns, &client->addr, err);
-
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    wanted->options.addr = client->addr;
-    if (mst_endpoints_parse(&wanted->endpoints, client->addr, false, error, sizeof(error)) !=
-        MUSTER_OK) {
-        return mst_lib_refuse(err, "open", "%s", error);
-    }
-    client->shares = true;
-    return MUSTER_OK;
-}
-
-/* ---- opening ---- */
-
-/* Trying again helps nobody whose secret is another one. Later, in an outage, it is tried: the
- * service may come back with the one it had. */
+/* A retry with a wrong secret is useless. In a later outage the client retries: the service may
+ * come back with the secret that it had. */
 static bool is_shut_out(const struct muster_client *client)
 {
     return client->trouble_errno == EKEYREJECTED;
@@ -582,16 +337,19 @@ static muster_status unreachable(struct muster_client *client, struct muster_err
                     trouble[0] != '\0' ? ")" : "");
 }
 
-/* The service may end, with its last session, just when the next one comes. Lock held. */
-static bool share_again(struct muster_client *client, const char *whose, uint64_t deadline_ns,
-                        struct muster_error *err)
+/* Whether to try again: the service of this process or machine was not there yet, or that of the
+ * machine ended with its last session and is started anew. Lock held. */
+static bool service_comes(struct muster_client *client, const char *whose, uint64_t deadline_ns,
+                          struct muster_error *err)
 {
-    char *addr = NULL;
+    char addr[MST_LIB_ADDR_ROOM];
     muster_status status;
 
+    if (client->alone) {
+        return mst_lib_alone_runs(client->alone, err);
+    }
     mst_lib_unlock(client);
-    status = mst_lib_share(client->job, whose, deadline_ns, &addr, err);
-    free(addr); /* the same */
+    status = mst_lib_share(client->job, whose, deadline_ns, addr, err);
     mst_lib_lock(client);
     return status == MUSTER_OK;
 }
@@ -601,37 +359,32 @@ static muster_status reach(struct muster_client *client, const char *whose, uint
                            struct muster_error *err)
 {
     muster_status status = MUSTER_OK;
+    bool again;
 
     mst_lib_lock(client);
     mst_client_start(mst_lib_machine(client), mst_lib_now_ns());
-    for (;;) {
+    do {
+        again = false;
         client->trouble[0] = '\0';
         if (!mst_lib_wait(client, is_answered, client, deadline_ns)) {
             status = unreachable(client, err);
-        } else if (client->poisoned) {
-            status = mst_lib_fail(err, MUSTER_EINTERNAL, "open", NULL);
-        } else if (client->ended) {
+        } else if (client->poisoned || client->ended) {
             status = mst_lib_fail_again(client, err, "open");
-        } else if (!mst_client_online(mst_lib_machine(client))) {
-            /* a service of our own: not there yet, or failed */
-            if (is_shut_out(client)) {
-                status = unreachable(client, err);
-                break;
-            }
-            if (client->alone ? mst_lib_alone_runs(client->alone, err, "open")
-                              : share_again(client, whose, deadline_ns, err)) {
-                continue;
-            }
+        } else if (mst_client_online(mst_lib_machine(client))) {
+            status = MUSTER_OK;
+        } else if (is_shut_out(client)) {
+            status = unreachable(client, err);
+        } else {
             status = MUSTER_EUNREACHABLE;
+            again = service_comes(client, whose, deadline_ns, err);
         }
-        break;
-    }
+    } while (again);
     mst_lib_unlock(client);
     return status;
 }
 
-/* With a seat it is where the job is. Without one it goes on from where it was, but not from beyond
- * the job's: the end of a run is told to who is in one. */
+/* A member with a rank takes over the job's count. One without continues from its own, but not from
+ * beyond the job's: only members of a run learn of its end. */
 static muster_status joined(struct mst_call *call, const struct mst_reply *reply)
 {
     struct muster_client *client = call->client;
@@ -644,7 +397,7 @@ static muster_status joined(struct mst_call *call, const struct mst_reply *reply
     return reply->status;
 }
 
-/* How long it waited says something of a time limit, and would be wrong of anything else. */
+/* The time that was waited explains a timeout, and nothing else. */
 static void leave_out(struct muster_error *err, const char *what, size_t from, size_t to)
 {
     if (err && err->status != MUSTER_ETIMEDOUT && strncmp(err->text, what, to) == 0) {
@@ -652,8 +405,8 @@ static void leave_out(struct muster_error *err, const char *what, size_t from, s
     }
 }
 
-/* A rank waits until it is in a generation, or knows that there is no place for it yet; the others
- * only until their place is theirs. */
+/* A rank waits until it is in a generation, or is a spare; the others only until they hold their
+ * place. */
 static muster_status join(struct muster_client *client, int64_t timeout_ms, uint64_t deadline_ns,
                           struct muster_error *err)
 {
@@ -693,53 +446,40 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
     return status;
 }
 
-static muster_status open_client(struct muster_client *client, struct wanted *wanted,
+static muster_status open_client(struct muster_client *client, struct mst_lib_wanted *wanted,
                                  int64_t timeout_ms, struct muster_error *err)
 {
     uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, STANDARD_OPEN_NS);
+    enum mst_role role = wanted->open.role;
     muster_status status = MUSTER_OK;
 
     client->caller_event = -1;
     client->background_event = -1;
     client->call_event = -1;
     client->secret_fd = -1;
-    wanted->secret.keep =
-        (wanted->open.role == MST_ROLE_RANK || wanted->open.role == MST_ROLE_WORKER) &&
-        wanted->page_fd < 0;
-    if (wanted->alone) {
-        status = start_alone(client, wanted, err);
-        if (status != MUSTER_OK) {
-            return status;
-        }
+    wanted->secret.keep = (role == MST_ROLE_RANK || role == MST_ROLE_WORKER) && wanted->page_fd < 0;
+    if (wanted->alone || wanted->share) {
+        status = start_service(client, wanted, deadline_ns, err);
     }
-    if (wanted->share) {
-        status = find_shared(client, wanted, deadline_ns, err);
-        if (status != MUSTER_OK) {
-            return status;
-        }
+    if (status == MUSTER_OK) {
+        status = mst_lib_secret_use(&wanted->secret, wanted->options.addr, client, err);
     }
-    status = mst_lib_secret_use(&wanted->secret, wanted->options.addr, client, err);
-    if (status != MUSTER_OK) {
-        return status;
+    if (status == MUSTER_OK) {
+        status = fill_client(client, wanted, err);
     }
-    status = fill_client(client, wanted, err);
     if (status == MUSTER_OK) {
         status = mst_lib_background_start(client, err);
     }
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    status = reach(client, wanted->where.whose, deadline_ns, err);
     if (status == MUSTER_OK) {
-        status = join(client, timeout_ms, deadline_ns, err);
+        status = reach(client, wanted->where.whose, deadline_ns, err);
     }
-    return status;
+    return status == MUSTER_OK ? join(client, timeout_ms, deadline_ns, err) : status;
 }
 
 static muster_status open_any(muster_client **out, const struct muster_client_options *options,
                               int64_t timeout_ms, struct muster_error *err)
 {
-    struct wanted wanted = {.page_fd = -1};
+    struct mst_lib_wanted wanted = {.page_fd = -1};
     struct muster_client *client;
     muster_status status;
 
@@ -747,7 +487,7 @@ static muster_status open_any(muster_client **out, const struct muster_client_op
         return mst_lib_refuse(err, "open", "out is NULL");
     }
     *out = NULL;
-    status = read_wanted(&wanted, options, err);
+    status = mst_lib_wanted_read(&wanted, options, err);
     if (status != MUSTER_OK) {
         return status;
     }

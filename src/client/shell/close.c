@@ -8,6 +8,7 @@
 #include "client/shell/call.h"
 #include "client/shell/orphan.h"
 #include "client/shell/sidecar/helper.h"
+#include "client/shell/sidecar/serve.h"
 #include "client/shell/uncancelled.h"
 #include "process/page.h"
 

@@ -13,6 +13,7 @@
 
 #include "base/panic.h"
 #include "client/shell/handle.h"
+#include "client/shell/sidecar/serve.h"
 #include "client/shell/uncancelled.h"
 #include "os/clock.h"
 #include "os/monotonic.h"

@@ -280,15 +280,4 @@ void mst_lib_heard_keep(const char *job, uint64_t heard);
 /* round.c */
 void mst_lib_counters_free(struct muster_client *client);
 
-/* alone.c: starts a service for this process alone; `*addr_out` is its address and `*job_out` the
- * name under which the commands find it, both the caller's. */
-muster_status mst_lib_alone_start(struct mst_lib_alone **out, char **addr_out, char **job_out,
-                                  struct muster_error *err, const char *what);
-/* Whether the service is still running; false: `err` says how it ended. */
-bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, const char *what);
-void mst_lib_alone_stop(struct mst_lib_alone *alone);    /* NULL: no-op */
-void mst_lib_alone_abandon(struct mst_lib_alone *alone); /* in a forked child */
-void mst_lib_alone_disown(
-    struct mst_lib_alone *alone); /* the program has closed them; NULL: no-op */
-
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program started alone is a job of one: its service is a child on a private socket, which ends
- * when its standard input does, that is with us, however we end. */
+/* A program that was started alone is a job of one: its service is a child on a private socket. The
+ * service ends when its standard input does, that is with this process, however that ends. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,7 +12,6 @@
 
 #include "client/shell/handle.h"
 #include "client/shell/sidecar/serve.h"
-#include "net/socket_dir.h"
 
 #define STOP_NS (2 * NS_PER_S)
 
@@ -21,88 +20,66 @@ struct mst_lib_alone {
     char path[MST_SOCKET_PATH_MAX]; /* of its socket */
 };
 
-static muster_status refuse(struct muster_error *err, const char *what, const char *program,
-                            int os_errno)
-{
-    return mst_fail(
-        err, MUSTER_EUNREACHABLE, os_errno,
-        "%s: no MUSTER_ADDR is set, and a service for this process alone cannot be started: "
-        "'%s': %s; set MUSTER_PROGRAM, or start the program with `muster run`",
-        what, program, strerror(os_errno));
-}
-
-static muster_status start(struct mst_lib_alone *alone, const char *addr, struct muster_error *err,
-                           const char *what)
+muster_status mst_lib_alone_start(struct mst_lib_alone **out, char job[MST_LIB_ALONE_JOB_ROOM],
+                                  char addr[MST_LIB_ADDR_ROOM], struct muster_error *err)
 {
     static const char *const flags[] = {NULL};
-    char program[MST_LIB_PROGRAM_ROOM];
-    int failed;
-
-    mst_lib_program(program);
-    failed = mst_lib_serve(&alone->served, program, addr, flags, false);
-    if (failed) {
-        return refuse(err, what, program, failed);
-    }
-    fprintf(stderr,
-            "muster: no MUSTER_ADDR: a job of one, with a service of its own (process %d at %s)\n",
-            (int)alone->served.child.pid, addr);
-    return MUSTER_OK;
-}
-
-muster_status mst_lib_alone_start(struct mst_lib_alone **out, char **addr_out, char **job_out,
-                                  struct muster_error *err, const char *what)
-{
-    struct mst_lib_alone *alone = calloc(1, sizeof(*alone));
     static atomic_uint count; /* of clients that were alone in this process */
     unsigned number = atomic_fetch_add(&count, 1);
-    char path[MST_SOCKET_PATH_MAX];
-    char job[40];
-    char addr[MST_SOCKET_PATH_MAX + 8];
+    struct mst_text name = mst_text_in(job, MST_LIB_ALONE_JOB_ROOM);
+    struct mst_lib_alone alone;
+    char program[MST_LIB_PROGRAM_ROOM];
     muster_status status;
+    int failed;
 
-    if (number == 0) {
-        (void)snprintf(job, sizeof(job), "alone-%d", (int)getpid());
-    } else {
-        (void)snprintf(job, sizeof(job), "alone-%d-%u", (int)getpid(), number);
+    mst_text_format(&name, "alone-%d", (int)getpid());
+    if (number > 0) {
+        mst_text_format(&name, "-%u", number);
     }
-    status = mst_socket_path(job, path, true, err);
-    if (status == MUSTER_OK) {
-        (void)snprintf(addr, sizeof(addr), "unix:%s", path);
-        *addr_out = strdup(addr);
-        *job_out = strdup(job);
-        if (!alone || !*addr_out || !*job_out) {
-            status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
-        } else {
-            memcpy(alone->path, path, sizeof(path));
-            status = start(alone, addr, err, what);
-        }
-    }
+    status = mst_socket_path(job, alone.path, true, err);
     if (status != MUSTER_OK) {
-        free(alone);
         return status;
     }
-    *out = alone;
+    (void)snprintf(addr, MST_LIB_ADDR_ROOM, "unix:%s", alone.path);
+    *out = malloc(sizeof(alone));
+    if (!*out) {
+        return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
+    }
+    mst_lib_program(program);
+    failed = mst_lib_serve(&alone.served, program, addr, flags, false);
+    if (failed) {
+        free(*out);
+        *out = NULL;
+        return mst_fail(
+            err, MUSTER_EUNREACHABLE, failed,
+            "open: no MUSTER_ADDR is set, and a service for this process alone cannot be started: "
+            "'%s': %s; set MUSTER_PROGRAM, or start the program with `muster run`",
+            program, strerror(failed));
+    }
+    **out = alone;
+    fprintf(stderr,
+            "muster: no MUSTER_ADDR: a job of one, with a service of its own (process %d at %s)\n",
+            (int)alone.served.child.pid, addr);
     return MUSTER_OK;
 }
 
-#define ENDED "%s: the service that was started for this process alone ended"
+#define ENDED "open: the service that was started for this process alone ended"
 
-bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, const char *what)
+bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err)
 {
     int how = 0;
-    bool known;
 
     if (!mst_child_await(&alone->served.child, 0, -1)) {
         return true;
     }
-    known = mst_child_reap(&alone->served.child, &how);
-    if (!known) { /* SIGCHLD is ignored, or somebody else has waited for it */
-        (void)mst_fail(err, MUSTER_EUNREACHABLE, 0, ENDED "; what it said is on stderr", what);
+    if (!mst_child_reap(&alone->served.child, &how)) { /* the program ignores or reaps children */
+        (void)mst_fail(err, MUSTER_EUNREACHABLE, 0, ENDED "; what it said is on stderr");
+    } else if (WIFSIGNALED(how)) {
+        (void)mst_fail(err, MUSTER_EUNREACHABLE, 0,
+                       ENDED " with signal %d; what it said is on stderr", WTERMSIG(how));
     } else {
-        (void)mst_fail(err, MUSTER_EUNREACHABLE, 0, ENDED " with %s %d%s", what,
-                       WIFEXITED(how) ? "status" : "signal",
-                       WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how),
-                       WIFEXITED(how) && WEXITSTATUS(how) == 127
+        (void)mst_fail(err, MUSTER_EUNREACHABLE, 0, ENDED " with status %d%s", WEXITSTATUS(how),
+                       WEXITSTATUS(how) == 127
                            ? ": there is no `muster` program; set MUSTER_PROGRAM"
                            : "; what it said is on stderr");
     }
@@ -116,8 +93,8 @@ static void close_if(int fd)
     }
 }
 
-/* It ends by itself when its standard input does, and removes its socket; a stuck one is not waited
- * for long, and can do neither. */
+/* The service ends when its standard input does, and removes its socket. A stuck one can do
+ * neither, and is killed after a while. */
 void mst_lib_alone_stop(struct mst_lib_alone *alone)
 {
     bool killed;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,56 +10,28 @@
 #include "client/shell/sidecar/launcher.h"
 #include "process/proc_stat.h"
 
-enum { STEPS_MAX = 64, ENVIRONMENT_MAX = 4 << 20 };
-
-/* The file's bytes with a NUL behind them, the caller's; NULL: it cannot be read. */
-static char *read_file(const char *path, size_t *size_out)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t size = 0;
-    size_t room = 16384;
-    char *bytes = fd >= 0 ? malloc(room) : NULL;
-    ssize_t got = 1;
-
-    while (bytes && got > 0 && room <= ENVIRONMENT_MAX) {
-        got = read(fd, bytes + size, room - size - 1);
-        size += got > 0 ? (size_t)got : 0;
-        if (size + 1 == room) {
-            char *larger = realloc(bytes, room * 2);
-
-            if (!larger) {
-                free(bytes);
-            }
-            bytes = larger;
-            room *= 2;
-        }
-    }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    if (bytes) {
-        bytes[size] = '\0';
-    }
-    *size_out = size;
-    return bytes;
-}
+enum { STEPS_MAX = 64 };
 
 /* Whether the process was started with `variable` having that value. */
 static bool has(pid_t pid, const char *variable, const char *value)
 {
-    char path[64];
-    size_t size;
     size_t length = strlen(variable);
-    char *all;
+    char path[64];
+    char *one = NULL;
+    size_t room = 0;
     bool found = false;
+    FILE *all;
 
     (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    all = read_file(path, &size);
-    for (size_t at = 0; all && at < size && !found; at += strlen(all + at) + 1) {
-        found = strncmp(all + at, variable, length) == 0 && all[at + length] == '=' &&
-                strcmp(all + at + length + 1, value) == 0;
+    all = fopen(path, "re");
+    while (all && !found && getdelim(&one, &room, '\0', all) > 0) {
+        found = strncmp(one, variable, length) == 0 && one[length] == '=' &&
+                strcmp(one + length + 1, value) == 0;
     }
-    free(all);
+    free(one);
+    if (all) {
+        (void)fclose(all);
+    }
     return found;
 }
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks of one machine without a service: the first of them starts one for all.
  *
- * Each looks for a living service at the job's socket, takes the lock of those who start one, looks
- * again, and starts it. The service detaches itself, so it is nobody's child, survives the rank
- * that started it, and holds none of the launcher's pipes. It ends with its last session; who comes
- * while it ends finds nobody at the socket, and the same begins anew. */
+ * Each looks for a living service at the job's socket, takes the lock for starting one, looks
+ * again, and starts it. The service detaches itself, so it is no child, survives the rank that
+ * started it, and holds none of the launcher's pipes. It ends with its last session; a rank that
+ * comes while it ends finds no service at the socket, and starts the next one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -22,7 +21,7 @@
 #include "os/own_file.h"
 
 #define LOCK "/.start" /* begins with a dot: no service's name does */
-#define LOOK_MS 5      /* how often it is looked whether somebody else got on */
+#define LOOK_MS 5      /* between two looks at what the holder of the lock has achieved */
 
 static muster_status fail(struct muster_error *err, int os_errno, const char *program,
                           const char *why)
@@ -35,8 +34,8 @@ static muster_status fail(struct muster_error *err, int os_errno, const char *pr
                     os_errno != 0 ? strerror(os_errno) : "");
 }
 
-/* Held until the descriptor is closed, also by our end. -1: OK says that somebody has started the
- * service meanwhile, an error that nobody gets on with it. */
+/* Held until the descriptor is closed, also by the end of this process. -1: OK means that another
+ * process has started the service meanwhile, an error that none makes progress. */
 static muster_status lock_starting(const char *socket, uint64_t deadline_ns, int *lock_out,
                                    struct muster_error *err)
 {
@@ -72,8 +71,8 @@ static muster_status lock_starting(const char *socket, uint64_t deadline_ns, int
     return MUSTER_OK;
 }
 
-/* Returns when the service can be reached, or will never be. A program that reaps every child, or
- * ignores SIGCHLD, leaves us no status: then the socket alone says how it went. */
+/* Returns when the service can be reached, or will never be. In a program that reaps every child,
+ * or ignores SIGCHLD, the status is lost: then the socket alone says how it went. */
 static muster_status start(const char *path, const char *addr, uint64_t deadline_ns,
                            struct muster_error *err)
 {
@@ -107,41 +106,30 @@ static muster_status start_first(const char *path, const char *whose, const char
 
     mst_lib_wait_shown(); /* for the other ranks of this machine, and for the service */
     status = lock_starting(path, deadline_ns, &lock, err);
-    if (lock < 0) {
-        mst_lib_wait_over();
-        return status;
-    }
-    if (mst_socket_alive(path) == 0) {
+    if (lock >= 0 && mst_socket_alive(path) == 0) {
         status = start(path, addr, deadline_ns, err);
         if (status == MUSTER_OK) {
             fprintf(stderr, "muster: no MUSTER_ADDR: %s, with one service for all at %s\n", whose,
                     addr);
         }
     }
-    (void)close(lock);
+    if (lock >= 0) {
+        (void)close(lock);
+    }
     mst_lib_wait_over();
     return status;
 }
 
 muster_status mst_lib_share(const char *job, const char *whose, uint64_t deadline_ns,
-                            char **addr_out, struct muster_error *err)
+                            char addr[MST_LIB_ADDR_ROOM], struct muster_error *err)
 {
     char path[MST_SOCKET_PATH_MAX];
-    char addr[MST_SOCKET_PATH_MAX + 8];
     muster_status status = mst_socket_path(job, path, true, err);
 
     if (status != MUSTER_OK) {
         return status;
     }
-    (void)snprintf(addr, sizeof(addr), "unix:%s", path);
-    if (mst_socket_alive(path) == 0) {
-        status = start_first(path, whose, addr, deadline_ns, err);
-    }
-    if (status == MUSTER_OK) {
-        *addr_out = strdup(addr);
-        if (!*addr_out) {
-            status = mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
-        }
-    }
-    return status;
+    (void)snprintf(addr, MST_LIB_ADDR_ROOM, "unix:%s", path);
+    return mst_socket_alive(path) == 0 ? start_first(path, whose, addr, deadline_ns, err)
+                                       : MUSTER_OK;
 }
