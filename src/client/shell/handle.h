@@ -70,8 +70,8 @@ struct muster_client {
     bool thread_ready; /* and holds the page, if there is one */
     bool dirty;        /* something was posted since the last turn */
     bool hurry;        /* a call was started, for which nobody blocks: no rest */
-    bool page_held;    /* by the background thread; or it was tried in vain */
-    bool page_ours;    /* not in vain: what is written there is of this client and nobody else */
+    bool page_held;    /* by the background thread, or that failed */
+    bool page_ours;    /* held: only this client writes there */
 
     unsigned keepers; /* who must find the handle when they take the lock again */
     bool closing;     /* no user may wait any more */
@@ -80,18 +80,18 @@ struct muster_client {
     atomic_bool poisoned;
     bool interrupted;
     bool ended;
-    bool gone;                /* start.c: no visitors any more, its memory goes */
+    bool freed;               /* start.c: visitors are not admitted any more */
     muster_status end_status; /* OK: the session lives, or will */
     char end_text[400];       /* why it ended, in words */
 
     /* start.c */
     uint32_t open_calls;         /* of the user, blocked for or not */
-    uint32_t visitors;           /* threads with a call in their hands; start.c has the lock */
+    uint32_t visitors;           /* threads that use a started call; under MST_LOCK_VISITS */
     struct mst_list calls;       /* started and not freed */
-    struct mst_list told;        /* those that are over, in that order: to be dispatched */
+    struct mst_list over;        /* finished, in that order: to be dispatched */
     struct mst_list dispatchers; /* threads in muster_client_dispatch */
-    size_t told_count;
-    int call_event; /* rings while something is to be dispatched; -1: nobody asked for it */
+    size_t over_count;
+    int call_event; /* readable while a call is to be dispatched; -1: none yet */
 
     int lost_fd; /* of ours, which the program has closed; 0: none */
 

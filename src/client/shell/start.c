@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that go on by themselves. A started call hangs in `calls` of its client until it is freed,
- * and in `told` from its end until it is dispatched; whoever drives the connection ends it. Its
- * callback is run by muster_client_dispatch and nobody else, without the lock. */
+/* Started calls. A call is in `calls` of its client until it is freed, and in `over` from its end
+ * until it is dispatched; the thread that drives the connection ends it. Only
+ * muster_client_dispatch runs its callback, without the lock. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,13 @@
 
 struct muster_call {
     struct mst_call core;
-    struct mst_list link; /* in calls of the client; not linked: the client is gone */
-    struct mst_list told; /* in told of the client */
+    struct mst_list link; /* in calls of the client; not linked: the client was freed */
+    struct mst_list over; /* in over of the client */
     muster_call_done *done;
     void *ctx;
     bool abandoned; /* freed, and its memory goes with the client */
     pid_t pid;
-    const struct muster_client *owner; /* only to be compared: it may be gone */
+    const struct muster_client *owner; /* only to be compared: it may be freed */
     struct muster_error error;
     char room[]; /* what is attempted; the name that is kept */
 };
@@ -35,14 +35,14 @@ struct dispatcher {
 
 /* ---- a call and the end of its client ----
  *
- * A thread that has a call in its hand may come while another one closes the client: it visits the
- * client, which lets go of its calls when all visitors have gone. Who comes in between waits for
- * that: until then the call hangs in the client's list. */
+ * One thread may use a call while another one closes the client. The first visits the client, which
+ * detaches its calls once all visitors have left. A visitor that comes in between waits for that:
+ * until then the call is in the client's list. */
 
 static pthread_cond_t last_left = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t calls_free = PTHREAD_COND_INITIALIZER;
 
-/* The call's client, until visit_end; NULL: it is gone, or another process's. */
+/* The call's client, until visit_end; NULL: it was freed, or is another process's. */
 static struct muster_client *visit_begin(const muster_call *call)
 {
     struct muster_client *client;
@@ -51,10 +51,10 @@ static struct muster_client *visit_begin(const muster_call *call)
         return NULL;
     }
     if (mst_lib_holds(call->owner)) {
-        return call->core.client; /* in a callback of it: nobody takes it away meanwhile */
+        return call->core.client; /* in a callback of it, which it outlives */
     }
     mst_process_lock(MST_LOCK_VISITS);
-    while (call->core.client && call->core.client->gone) {
+    while (call->core.client && call->core.client->freed) {
         mst_process_wait(MST_LOCK_VISITS, &calls_free);
     }
     client = call->core.client;
@@ -81,31 +81,44 @@ static void visit_end(struct muster_client *client)
 void mst_lib_calls_init(struct muster_client *client)
 {
     mst_list_init(&client->calls);
-    mst_list_init(&client->told);
+    mst_list_init(&client->over);
     mst_list_init(&client->dispatchers);
 }
 
 /* ---- starting ---- */
 
-static void tell_again(muster_call *call)
+/* To be dispatched. */
+static void queue(muster_call *call)
 {
     struct muster_client *client = call->core.client;
 
-    if (mst_list_linked(&call->told)) {
+    if (mst_list_linked(&call->over)) {
         return;
     }
-    mst_list_append(&client->told, &call->told);
-    if (client->told_count++ == 0 && client->call_event >= 0) {
+    mst_list_append(&client->over, &call->over);
+    if (client->over_count++ == 0) {
         mst_system_event_ring(client->call_event);
     }
 }
 
-static void tell(struct mst_call *core)
+static void unqueue(muster_call *call)
 {
-    tell_again(MST_CONTAINER(core, struct muster_call, core));
+    struct muster_client *client = call->core.client;
+
+    if (mst_list_linked(&call->over)) {
+        mst_list_remove(&call->over);
+        if (--client->over_count == 0) {
+            mst_system_event_quiet(client->call_event);
+        }
+    }
 }
 
-/* What the caller only lent, and is needed after the first post. */
+static void queue_core(struct mst_call *core)
+{
+    queue(MST_CONTAINER(core, struct muster_call, core));
+}
+
+/* A copy with the texts that the caller only lent and that are needed after the first post. */
 static muster_call *moved(const struct mst_call *call)
 {
     size_t what_size = strlen(call->what) + 1;
@@ -142,12 +155,12 @@ muster_status mst_call_start(struct mst_call *call, muster_call **out)
     status = mst_call_begin(&started->core);
     if (status >= 0) {
         started->core.err = &started->error;
-        started->core.tell = tell;
+        started->core.tell = queue_core;
         mst_list_append(&client->calls, &started->link);
         if (status == MUSTER_MORE) {
             mst_lib_hurry(client);
         } else {
-            tell(&started->core);
+            queue(started);
         }
     }
     mst_lib_unlock(client);
@@ -170,15 +183,14 @@ void mst_lib_calls_end(struct muster_client *client, muster_status status)
     }
 }
 
-/* What is linked, once the list was made: a client may be freed before it came so far. */
-static void let_go(struct muster_client *client)
+static void detach(struct muster_client *client)
 {
     MST_LIST_EACH(link, following, &client->calls)
     {
         muster_call *call = MST_CONTAINER(link, struct muster_call, link);
 
         mst_list_remove(&call->link);
-        mst_list_remove(&call->told);
+        mst_list_remove(&call->over);
         call->core.client = NULL;
         if (call->abandoned) {
             free(call);
@@ -189,12 +201,12 @@ static void let_go(struct muster_client *client)
 void mst_lib_calls_detach(struct muster_client *client)
 {
     mst_process_lock(MST_LOCK_VISITS);
-    client->gone = true;
+    client->freed = true;
     while (client->visitors > 0) {
         mst_process_wait(MST_LOCK_VISITS, &last_left);
     }
-    if (client->calls.next) {
-        let_go(client);
+    if (client->calls.next) { /* else it was not filled */
+        detach(client);
     }
     (void)pthread_cond_broadcast(&calls_free);
     mst_process_unlock(MST_LOCK_VISITS);
@@ -222,10 +234,10 @@ static bool is_over(void *ctx)
 static muster_status wait_for(muster_call *call, struct muster_client *client, int64_t timeout_ms,
                               struct muster_error *err)
 {
-    if (!call->core.over && timeout_ms != 0 && mst_lib_thread.no_waiting) {
-        return mst_lib_forbidden(err, call->core.what);
-    }
     if (!call->core.over && timeout_ms != 0) {
+        if (mst_lib_thread.no_waiting) {
+            return mst_lib_forbidden(err, call->core.what);
+        }
         mst_lib_thread.waits_for = call->core.what;
         (void)mst_lib_wait(client, is_over, call, mst_lib_deadline_ns(timeout_ms, 0));
         mst_lib_thread.waits_for = NULL;
@@ -264,18 +276,20 @@ muster_status muster_call_wait(muster_call *call, int64_t timeout_ms, struct mus
     return status;
 }
 
-/* From a callback of the client the lock is there already: false. */
-static bool lock(struct muster_client *client)
+/* The call's client with its lock, which a callback of the client holds already: then *locked is
+ * false. NULL: as visit_begin. */
+static struct muster_client *enter(muster_call *call, bool *locked)
 {
-    bool locked = !mst_lib_holds(client);
+    struct muster_client *client = call ? visit_begin(call) : NULL;
 
-    if (locked) {
+    *locked = client && !mst_lib_holds(client);
+    if (*locked) {
         mst_lib_lock(client);
     }
-    return locked;
+    return client;
 }
 
-static void unlock(struct muster_client *client, bool locked)
+static void leave(struct muster_client *client, bool locked)
 {
     if (locked) {
         mst_lib_unlock(client);
@@ -285,82 +299,67 @@ static void unlock(struct muster_client *client, bool locked)
 
 void muster_call_cancel(muster_call *call)
 {
-    struct muster_client *client = call ? visit_begin(call) : NULL;
     bool locked;
+    struct muster_client *client = enter(call, &locked);
 
     if (!client) {
         return;
     }
-    locked = lock(client);
     if (!call->core.over) {
         mst_call_end(&call->core, MUSTER_ECANCELLED);
         (void)mst_lib_refuse(&call->error, call->core.what, "cancelled");
         call->error.status = MUSTER_ECANCELLED;
         mst_lib_wake_ready(client);
     }
-    unlock(client, locked);
+    leave(client, locked);
 }
 
-static bool nobody_calls_back(void *ctx)
-{
-    const muster_call *call = ctx;
-
-    MST_LIST_EACH(link, following, &call->core.client->dispatchers)
-    {
-        if (MST_CONTAINER(link, struct dispatcher, link)->call == call) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void leave_callback(muster_call *call)
+/* The dispatcher that runs the call's callback, on `thread` or on any (NULL); NULL: none. */
+static struct dispatcher *dispatcher_of(const muster_call *call, const pthread_t *thread)
 {
     MST_LIST_EACH(link, following, &call->core.client->dispatchers)
     {
         struct dispatcher *dispatcher = MST_CONTAINER(link, struct dispatcher, link);
 
-        if (dispatcher->call == call && pthread_equal(dispatcher->thread, pthread_self())) {
-            dispatcher->call = NULL;
+        if (dispatcher->call == call && (!thread || pthread_equal(dispatcher->thread, *thread))) {
+            return dispatcher;
         }
     }
+    return NULL;
 }
 
-static void untell(muster_call *call)
+static bool has_returned(void *ctx)
 {
-    struct muster_client *client = call->core.client;
-
-    if (mst_list_linked(&call->told)) {
-        mst_list_remove(&call->told);
-        client->told_count--;
-        if (client->told_count == 0 && client->call_event >= 0) {
-            mst_system_event_quiet(client->call_event);
-        }
-    }
+    return !dispatcher_of(ctx, NULL);
 }
 
-/* In a callback of the client the machine may just be telling of this very call: its memory goes
- * with the client. */
+/* In a callback of the client the machine may be reporting this very call: its memory stays until
+ * the client is freed. */
 void muster_call_free(muster_call *call)
 {
-    struct muster_client *client = call ? visit_begin(call) : NULL;
+    bool locked;
+    struct muster_client *client = enter(call, &locked);
 
     if (client) {
-        bool locked = lock(client);
+        const pthread_t self = pthread_self();
+        struct dispatcher *own;
 
         call->done = NULL;
         mst_call_end(&call->core, MUSTER_ECANCELLED);
-        untell(call);
+        unqueue(call);
         if (!locked) {
             call->abandoned = true;
             return;
         }
-        leave_callback(call);
-        if (!nobody_calls_back(call)) {
-            (void)mst_lib_wait(client, nobody_calls_back, call, NEVER);
+        own = dispatcher_of(call, &self);
+        if (own) {
+            own->call = NULL;
+        }
+        if (!has_returned(call)) {
+            (void)mst_lib_wait(client, has_returned, call, NEVER);
         }
         mst_list_remove(&call->link);
-        unlock(client, true);
+        leave(client, true);
     }
     free(call);
 }
@@ -369,19 +368,18 @@ void muster_call_free(muster_call *call)
 
 void muster_call_on_done(muster_call *call, muster_call_done *done, void *ctx)
 {
-    struct muster_client *client = call ? visit_begin(call) : NULL;
     bool locked;
+    struct muster_client *client = enter(call, &locked);
 
     if (!client) {
         return;
     }
-    locked = lock(client);
     call->done = done;
     call->ctx = ctx;
     if (done && call->core.over && !client->closing) {
-        tell_again(call);
+        queue(call);
     }
-    unlock(client, locked);
+    leave(client, locked);
 }
 
 muster_status muster_client_fd(muster_client *client, int *fd_out, struct muster_error *err)
@@ -399,28 +397,28 @@ muster_status muster_client_fd(muster_client *client, int *fd_out, struct muster
     mst_lib_lock(client);
     if (client->call_event < 0) {
         client->call_event = mst_system_event();
-        if (client->call_event >= 0 && client->told_count > 0) {
+        if (client->call_event < 0) {
+            status = mst_lib_fail_system(err, what, errno);
+        } else if (client->over_count > 0) {
             mst_system_event_ring(client->call_event);
         }
     }
-    if (client->call_event >= 0) {
+    if (status == MUSTER_OK) {
         *fd_out = client->call_event;
-    } else {
-        status = mst_lib_fail_system(err, what, errno);
     }
     mst_lib_unlock(client);
     return status;
 }
 
-/* The first that is over; the lock is given back meanwhile. */
+/* Runs the callback of the first that is over, without the lock. */
 static void call_back(struct muster_client *client, struct dispatcher *dispatcher)
 {
-    muster_call *call = MST_CONTAINER(client->told.next, struct muster_call, told);
+    muster_call *call = MST_CONTAINER(client->over.next, struct muster_call, over);
     muster_call_done *done = call->done;
     void *ctx = call->ctx;
 
-    mst_list_remove(&call->told);
-    client->told_count--;
+    mst_list_remove(&call->over);
+    client->over_count--;
     if (!done) {
         return;
     }
@@ -430,7 +428,7 @@ static void call_back(struct muster_client *client, struct dispatcher *dispatche
     done(ctx, call);
     mst_lib_lock(client);
     dispatcher->call = NULL;
-    mst_lib_wake_ready(client); /* who frees it on another thread */
+    mst_lib_wake_ready(client); /* a thread that frees it */
 }
 
 static void dispatch(muster_client *client)
@@ -447,16 +445,12 @@ static void dispatch(muster_client *client)
     if (client->poisoned) {
         mst_lib_calls_end(client, MUSTER_EINTERNAL);
     }
-    if (client->call_event >= 0) {
-        mst_system_event_quiet(client->call_event);
-    }
-    for (size_t left = client->told_count; left > 0 && client->told_count > 0; left--) {
-        if (client->closing) {
-            break;
-        }
+    mst_system_event_quiet(client->call_event);
+    for (size_t left = client->over_count; left > 0 && client->over_count > 0 && !client->closing;
+         left--) {
         call_back(client, &dispatcher);
     }
-    if (client->told_count > 0 && client->call_event >= 0) {
+    if (client->over_count > 0) {
         mst_system_event_ring(client->call_event);
     }
     mst_list_remove(&dispatcher.link);
