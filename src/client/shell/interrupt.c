@@ -12,13 +12,13 @@
 #include "client/shell/process_lock.h"
 #include "client/shell/signals.h"
 
-enum { SIGNAL_MAX = 64, STANDARD_OFFSET = 7 };
+enum { STANDARD_OFFSET = 7 };
 
-/* Per signal: how many runs use it, and what it did before. */
+/* Per signal: how many runs use it, and its action before. */
 static struct {
     unsigned users;
     struct sigaction before;
-} used[SIGNAL_MAX + 1];
+} used[MST_SIGNALS_MAX + 1];
 
 static void nothing(int signal)
 {
@@ -37,55 +37,43 @@ static muster_status refuse(struct muster_error *err, int signal, int os_errno, 
                     os_errno != 0 ? ": " : "", os_errno != 0 ? strerror(os_errno) : "");
 }
 
-/* Those that report an error of the thread itself, those that no handler can have, and those by
- * which a process is ended, which a handler that does nothing would keep from it. */
+/* Also those that end a process, which a handler that does nothing would prevent. */
 static bool unusable(int signal)
 {
-    static const int never[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
-                                SIGTRAP, SIGABRT, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-
-    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
-        if (signal == never[i]) {
-            return true;
-        }
-    }
-    return signal < 1 || signal > SIGNAL_MAX;
-}
-
-/* The function would be taken for one that was given notice each time it is interrupted. */
-static muster_status refuse_notice(int signal, struct muster_error *err)
-{
-    return refuse(err, signal, 0,
-                  "a handle of preempt, or a worker, takes it for a notice "
-                  "(MUSTER_PREEMPT_SIGNALS, MUSTER_WORKER_SIGNALS); set MUSTER_INTERRUPT_SIGNAL to "
-                  "a signal nobody uses, or to 0 for none");
+    return mst_signals_unusable(signal) || signal == SIGTERM || signal == SIGINT ||
+           signal == SIGHUP || signal == SIGQUIT;
 }
 
 /* With the lock. */
 static muster_status install(int signal, struct muster_error *err)
 {
+    struct sigaction *before = &used[signal].before;
     struct sigaction action = {.sa_handler = nothing};
 
-    if (used[signal].users == 0) {
-        if (sigaction(signal, NULL, &used[signal].before) != 0) {
-            return refuse(err, signal, errno, "cannot be handled");
-        }
-        if (mst_signals_handle(&used[signal].before)) {
-            return refuse_notice(signal, err);
-        }
-        if ((used[signal].before.sa_flags & SA_SIGINFO) != 0 ||
-            (used[signal].before.sa_handler != SIG_DFL &&
-             used[signal].before.sa_handler != SIG_IGN)) {
-            return refuse(err, signal, 0,
-                          "the application has a handler for it; set MUSTER_INTERRUPT_SIGNAL to a "
-                          "signal nobody uses, or to 0 for none");
-        }
-        sigemptyset(&action.sa_mask);
-        if (sigaction(signal, &action, NULL) != 0) {
-            return refuse(err, signal, errno, "cannot be handled");
-        }
+    if (used[signal].users > 0) {
+        used[signal].users++;
+        return MUSTER_OK;
     }
-    used[signal].users++;
+    if (sigaction(signal, NULL, before) != 0) {
+        return refuse(err, signal, errno, "cannot be handled");
+    }
+    if (mst_signals_handle(before)) { /* each interruption would be a notice */
+        return refuse(err, signal, 0,
+                      "a handle of preempt, or a worker, takes it for a notice "
+                      "(MUSTER_PREEMPT_SIGNALS, MUSTER_WORKER_SIGNALS); set "
+                      "MUSTER_INTERRUPT_SIGNAL to a signal nobody uses, or to 0 for none");
+    }
+    if ((before->sa_flags & SA_SIGINFO) != 0 ||
+        (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN)) {
+        return refuse(err, signal, 0,
+                      "the application has a handler for it; set MUSTER_INTERRUPT_SIGNAL to a "
+                      "signal nobody uses, or to 0 for none");
+    }
+    sigemptyset(&action.sa_mask);
+    if (sigaction(signal, &action, NULL) != 0) {
+        return refuse(err, signal, errno, "cannot be handled");
+    }
+    used[signal].users = 1;
     return MUSTER_OK;
 }
 
@@ -136,7 +124,7 @@ void mst_interrupt_disarm(struct mst_interrupt *interrupt)
         sigaction(signal, &used[signal].before, NULL);
     }
     mst_process_unlock(MST_LOCK_SIGNALS);
-    if (sigismember(&interrupt->mask, signal) != 1) { /* of the others the function may have some */
+    if (sigismember(&interrupt->mask, signal) != 1) { /* the function may have changed the others */
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     }
     interrupt->signal = 0;
@@ -144,7 +132,7 @@ void mst_interrupt_disarm(struct mst_interrupt *interrupt)
 
 bool mst_interrupt_uses(int signal)
 {
-    return signal >= 1 && signal <= SIGNAL_MAX && used[signal].users > 0;
+    return used[signal].users > 0;
 }
 
 void mst_interrupt_send(const struct mst_interrupt *interrupt)

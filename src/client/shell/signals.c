@@ -18,10 +18,10 @@
 
 enum { SLOTS = 16 };
 
-/* Per signal: how often it came and who sent it last, how many handles want it, and what it did
- * before. `installed`: our handler is reached, be it directly or through one that was put over it
- * and that may call it. When ours was then put over that one as well, `topped`, it is `over` that
- * is called first, and what was there before when that one calls ours. */
+/* Per signal: how often it arrived and its last sender, how many handles want it, and its action
+ * before. `installed`: our handler is reached, directly or through one that the program installed
+ * over it and that may call it. When ours was then installed over that one as well, `topped`,
+ * `over` is called first, and `before` when `over` calls ours. */
 struct entry {
     atomic_uint count, users;
     _Atomic pid_t from;
@@ -32,7 +32,7 @@ struct entry {
 
 static struct entry table[MST_SIGNALS_MAX + 1];
 
-/* Of each handle: what the handler reads, and rings. */
+/* Of each handle: what the signal handler reads, and the event that it rings. */
 static struct {
     _Atomic(const struct mst_page *) page;
     atomic_int event; /* -1: none */
@@ -40,13 +40,13 @@ static struct {
     atomic_bool noticed;
 } slots[SLOTS];
 
-static atomic_uint readers; /* handlers that use a page or an event just now */
+static atomic_uint readers; /* signal handlers that use a page or an event just now */
 
 static atomic_int owner; /* the process whose notices these are */
 
-/* The signals whose handler this thread is in: a handler that was put over ours and calls it, when
- * ours was then put over that one, comes here again. Another signal may come in between. A third
- * time it comes only from a handler that is both, and goes no further. */
+/* The signals whose handler this thread is in. A handler that was installed over ours, and over
+ * which ours was installed again, calls ours a second time while it runs; another signal may arrive
+ * in between. A third call comes only from a handler that is both, and ends there. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint64_t within, below;
 
 static uint64_t bit_of(int signal)
@@ -75,58 +75,40 @@ void mst_signals_name(char name[MST_SIGNAL_NAME_ROOM], int signal)
     mst_text_print(name, MST_SIGNAL_NAME_ROOM, "signal %d", signal);
 }
 
-static bool same(const char *word, size_t size, const char *name)
+static int number_of(struct mst_slice word)
 {
-    return strlen(name) == size && memcmp(word, name, size) == 0;
-}
-
-static int number_of(const char *word, size_t size)
-{
+    const char *digits = word.data;
     int number = 0;
 
-    for (size_t i = 0; i < size; i++) {
-        if (word[i] < '0' || word[i] > '9' || number > MST_SIGNALS_MAX) {
+    for (size_t i = 0; i < word.size; i++) {
+        if (digits[i] < '0' || digits[i] > '9' || number > MST_SIGNALS_MAX) {
             return 0;
         }
-        number = number * 10 + (word[i] - '0');
+        number = number * 10 + (digits[i] - '0');
     }
     return number;
 }
 
 /* 0: no such signal. */
-static int signal_of(const char *word, size_t size)
+static int signal_of(const char *text, size_t size)
 {
-    if (size > 3 && memcmp(word, "SIG", 3) == 0) {
-        word += 3;
-        size -= 3;
-    }
+    bool prefixed = size > 3 && memcmp(text, "SIG", 3) == 0;
+    struct mst_slice word = prefixed ? mst_slice_of(text + 3, size - 3) : mst_slice_of(text, size);
+
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (same(word, size, names[i].name)) {
+        if (mst_slice_equal(word, mst_slice_text(names[i].name))) {
             return names[i].number;
         }
     }
-    return number_of(word, size);
+    return number_of(word);
 }
 
-/* Those that no handler can have, and those that report an error of the thread itself. */
-static bool unusable(int signal)
+bool mst_signals_unusable(int signal)
 {
-    static const int never[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS,
-                                SIGFPE,  SIGILL,  SIGTRAP, SIGABRT};
+    const uint64_t never = bit_of(SIGKILL) | bit_of(SIGSTOP) | bit_of(SIGSEGV) | bit_of(SIGBUS) |
+                           bit_of(SIGFPE) | bit_of(SIGILL) | bit_of(SIGTRAP) | bit_of(SIGABRT);
 
-    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
-        if (signal == never[i]) {
-            return true;
-        }
-    }
-    return signal < 1 || signal > MST_SIGNALS_MAX || (signal >= 32 && signal < SIGRTMIN);
-}
-
-static muster_status refuse(struct muster_error *err, const char *word, size_t size)
-{
-    return mst_lib_refuse(err, "preempt_signals",
-                          "'%.*s' is no signal that can be a notice (TERM, USR1, INT, or a number)",
-                          (int)size, word);
+    return signal < 1 || signal > MST_SIGNALS_MAX || (never & bit_of(signal)) != 0;
 }
 
 muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_error *err)
@@ -139,8 +121,11 @@ muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_er
         size_t size = strcspn(text, ",");
         int signal = signal_of(text, size);
 
-        if (unusable(signal)) {
-            return refuse(err, text, size);
+        if (mst_signals_unusable(signal) || (signal >= 32 && signal < SIGRTMIN)) {
+            return mst_lib_refuse(
+                err, "preempt_signals",
+                "'%.*s' is no signal that can be a notice (TERM, USR1, INT, or a number)",
+                (int)size, text);
         }
         *out |= bit_of(signal);
         if (text[size] == '\0') {
@@ -150,9 +135,9 @@ muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_er
     }
 }
 
-/* ---- the handler: nothing here that may not be called in one ---- */
+/* ---- the handler: async-signal-safe calls only ---- */
 
-/* Its agent ends this process. */
+/* Whether the agent of this process ends it. */
 static bool is_ended(void)
 {
     bool ends = false;
@@ -238,8 +223,8 @@ static void handle(int signal, siginfo_t *info, void *context)
 
 /* ---- opening and closing, with the lock ---- */
 
-/* In a child that opens a handle of its own after fork: what the parent had is not its. Nor is it
- * closed: a child that has closed all it inherited may have files of its own there. */
+/* A child that opens a handle after fork drops the parent's state. Its descriptors are not closed:
+ * a child that has closed all that it inherited may have files of its own there. */
 static void begin_process(void)
 {
     if (atomic_load(&owner) == getpid()) {
@@ -258,35 +243,6 @@ static void begin_process(void)
     atomic_store(&owner, getpid());
 }
 
-static bool all_taken(void)
-{
-    bool all = true;
-
-    for (uint32_t i = 0; i < SLOTS; i++) {
-        all = all && slots[i].used;
-    }
-    return all;
-}
-
-static bool take_slot(struct mst_signals *signals, const struct mst_page *page)
-{
-    for (uint32_t i = 0; i < SLOTS; i++) {
-        if (slots[i].used) {
-            continue;
-        }
-        signals->event = mst_system_event();
-        if (signals->event < 0) {
-            return false;
-        }
-        slots[i].used = signals->open = true;
-        signals->slot = i;
-        atomic_store(&slots[i].page, page);
-        atomic_store(&slots[i].event, signals->event);
-        return true;
-    }
-    return false;
-}
-
 bool mst_signals_handle(const struct sigaction *action)
 {
     return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handle;
@@ -297,30 +253,29 @@ static void install(int signal)
     struct entry *entry = &table[signal];
     struct sigaction current;
     struct sigaction ours = {.sa_sigaction = handle};
+    bool function;
 
-    if (sigaction(signal, NULL, &current) != 0) {
+    if (sigaction(signal, NULL, &current) != 0 ||
+        (entry->installed && mst_signals_handle(&current))) {
         return;
     }
-    if (!entry->installed || !mst_signals_handle(&current)) {
-        bool function = (current.sa_flags & SA_SIGINFO) ||
-                        (current.sa_handler != SIG_DFL && current.sa_handler != SIG_IGN);
-
-        if (entry->installed && function) { /* which may call ours */
-            entry->over = current;
-            atomic_store(&entry->topped, true);
-        } else {
-            entry->before = current;
-            atomic_store(&entry->topped, false);
-            entry->installed = true;
-        }
-        /* Who has a handler has chosen whether its calls are cut short by the signal. */
-        ours.sa_flags =
-            SA_SIGINFO | SA_ONSTACK | (function ? current.sa_flags & SA_RESTART : SA_RESTART);
-        if (function) {
-            ours.sa_mask = current.sa_mask;
-        }
-        (void)sigaction(signal, &ours, NULL);
+    function = (current.sa_flags & SA_SIGINFO) ||
+               (current.sa_handler != SIG_DFL && current.sa_handler != SIG_IGN);
+    if (entry->installed && function) { /* which may call ours */
+        entry->over = current;
+        atomic_store(&entry->topped, true);
+    } else {
+        entry->before = current;
+        atomic_store(&entry->topped, false);
+        entry->installed = true;
     }
+    /* A program with a handler has chosen whether the signal interrupts its calls. */
+    ours.sa_flags =
+        SA_SIGINFO | SA_ONSTACK | (function ? current.sa_flags & SA_RESTART : SA_RESTART);
+    if (function) {
+        ours.sa_mask = current.sa_mask;
+    }
+    (void)sigaction(signal, &ours, NULL);
 }
 
 static void restore(int signal)
@@ -340,7 +295,7 @@ static void restore(int signal)
     }
 }
 
-/* No handler uses what was taken from it any more. */
+/* Afterwards no signal handler uses a page or an event that a slot had before. */
 static void await_readers(void)
 {
     while (atomic_load(&readers) != 0) {
@@ -376,8 +331,8 @@ static bool wants(const struct mst_signals *signals, int signal)
     return (signals->wanted & bit_of(signal)) != 0;
 }
 
-/* A signal by which the library interrupts a function of this process: each interruption would be a
- * notice. 0: none. */
+/* A wanted signal by which the library interrupts a function of this process: each interruption
+ * would be a notice. 0: none. */
 static int interrupting(const struct mst_signals *signals)
 {
     for (int i = 1; i <= MST_SIGNALS_MAX; i++) {
@@ -388,24 +343,55 @@ static int interrupting(const struct mst_signals *signals)
     return 0;
 }
 
-static muster_status refuse_interrupting(int signal, struct muster_error *err)
+static uint32_t free_slot(void)
 {
+    uint32_t slot = 0;
+
+    while (slot < SLOTS && slots[slot].used) {
+        slot++;
+    }
+    return slot;
+}
+
+static const char taking[] = "take signals as notices";
+
+static muster_status open_slot(struct mst_signals *signals, const struct mst_page *page,
+                               struct muster_error *err)
+{
+    int interrupts = interrupting(signals);
+    uint32_t slot = free_slot();
     char name[MST_SIGNAL_NAME_ROOM];
 
-    mst_signals_name(name, signal);
-    return mst_lib_refuse(
-        err, "take signals as notices",
-        "%s interrupts the function that runs here (MUSTER_INTERRUPT_SIGNAL), so it is "
-        "no notice; name others in MUSTER_PREEMPT_SIGNALS (of a worker: "
-        "MUSTER_WORKER_SIGNALS), or set MUSTER_INTERRUPT_SIGNAL to a signal nobody uses",
-        name);
+    if (interrupts != 0) {
+        mst_signals_name(name, interrupts);
+        return mst_lib_refuse(
+            err, taking,
+            "%s interrupts the function that runs here (MUSTER_INTERRUPT_SIGNAL), so it is "
+            "no notice; name others in MUSTER_PREEMPT_SIGNALS (of a worker: "
+            "MUSTER_WORKER_SIGNALS), or set MUSTER_INTERRUPT_SIGNAL to a signal nobody uses",
+            name);
+    }
+    if (slot == SLOTS) {
+        return mst_fail(err, MUSTER_ELIMIT, 0,
+                        "%s: 16 handles of this process take signals already, which is the limit; "
+                        "close one of them",
+                        taking);
+    }
+    signals->event = mst_system_event();
+    if (signals->event < 0) {
+        return mst_lib_fail_system(err, taking, errno);
+    }
+    slots[slot].used = signals->open = true;
+    signals->slot = slot;
+    atomic_store(&slots[slot].page, page);
+    atomic_store(&slots[slot].event, signals->event);
+    return MUSTER_OK;
 }
 
 muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
                                const struct mst_page *page, struct muster_error *err)
 {
-    bool taken, full;
-    int interrupts, failed;
+    muster_status status;
 
     *signals = (struct mst_signals){.wanted = wanted, .event = -1};
     if (wanted == 0) {
@@ -413,11 +399,8 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
     }
     mst_process_lock(MST_LOCK_SIGNALS);
     begin_process();
-    interrupts = interrupting(signals);
-    full = all_taken();
-    taken = interrupts == 0 && take_slot(signals, page);
-    failed = errno;
-    for (int i = 1; taken && i <= MST_SIGNALS_MAX; i++) {
+    status = open_slot(signals, page, err);
+    for (int i = 1; signals->open && i <= MST_SIGNALS_MAX; i++) {
         if (wants(signals, i)) {
             signals->seen[i] = atomic_load(&table[i].count);
             if (atomic_fetch_add(&table[i].users, 1) == 0) {
@@ -426,19 +409,7 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
         }
     }
     mst_process_unlock(MST_LOCK_SIGNALS);
-    if (taken) {
-        return MUSTER_OK;
-    }
-    if (interrupts != 0) {
-        return refuse_interrupting(interrupts, err);
-    }
-    if (!full) {
-        return mst_lib_fail_system(err, "take signals as notices", failed);
-    }
-    return mst_fail(err, MUSTER_ELIMIT, 0,
-                    "take signals as notices: 16 handles of this process take signals already, "
-                    "which is the limit; "
-                    "close one of them");
+    return status;
 }
 
 void mst_signals_page(const struct mst_signals *signals, const struct mst_page *page)

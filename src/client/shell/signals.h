@@ -7,9 +7,9 @@
  * does what it did before, its default action included.
  *
  * The agent of this process ends it by the same signals. It says so in the progress page first, and
- * not by its pid: that is 0 from outside of a container, and a wrapper that passes the signal on
- * shows its own. Such a signal is no notice and does what it did before; only where a notice is
- * known its default action waits, as the process may be saving, and the agent kills it later. */
+ * not by its pid: that is 0 from outside of a container, and a wrapper that forwards the signal has
+ * its own. Such a signal is no notice and does what it did before. Only where a notice is known,
+ * its default action is left out: the process may be saving, and the agent kills it later. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,21 +45,24 @@ void mst_signals_page(const struct mst_signals *signals, const struct mst_page *
 /* Whether a notice is known, by a signal or otherwise. */
 void mst_signals_noticed(const struct mst_signals *signals, bool noticed);
 
-/* What rang is looked at now. */
+/* Quietens the event. */
 void mst_signals_quiet(const struct mst_signals *signals);
 
 /* A signal that came since the last look, and who sent it (0: the system); 0: none. */
 int mst_signals_next(struct mst_signals *signals, pid_t *from);
 
-/* The program has closed the event, whose number may be another file's by now: it is used no more,
- * nor closed. What the signals do stays as it is until mst_signals_close. */
+/* The program has closed the event, whose number may be another file's by now: it is not used any
+ * more, nor closed. The handlers stay until mst_signals_close. */
 void mst_signals_disown(struct mst_signals *signals);
 
-/* Puts back what was there before, once no handle has the signal any more. */
+/* Restores the action before, once no handle has the signal any more. */
 void mst_signals_close(struct mst_signals *signals);
 
-/* Whether this is what mst_signals_open has put there. */
+/* Whether this is the handler that mst_signals_open installs. */
 bool mst_signals_handle(const struct sigaction *action);
+
+/* Not a signal, one that cannot be handled, or one that reports an error of the thread itself. */
+bool mst_signals_unusable(int signal);
 
 /* "SIGTERM" */
 void mst_signals_name(char name[MST_SIGNAL_NAME_ROOM], int signal);
