@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a client: other threads' calls, the farewell to the service, and what it had. */
+/* The end of a client: the calls of other threads, the farewell to the service, and its memory. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,6 +26,18 @@ uint64_t mst_lib_end_ns(void)
     return end_ns;
 }
 
+static void close_descriptors(const struct muster_client *client)
+{
+    const int own[] = {client->caller_event, client->background_event, client->call_event,
+                       client->secret_fd};
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        if (own[i] >= 0) {
+            (void)close(own[i]);
+        }
+    }
+}
+
 static void free_client(struct muster_client *client)
 {
     mst_lib_calls_detach(client);
@@ -35,26 +47,13 @@ static void free_client(struct muster_client *client)
     {
         hook->release(hook->ctx);
     }
-    if (client->driver) {
-        mst_driver_free(client->driver);
-    }
+    mst_driver_free(client->driver);
     mst_tls_context_free(client->tls);
     mst_lib_orphan_end(client);
     mst_page_unmap(client->page);
     mst_lib_alone_stop(client->alone);
     mst_lib_counters_free(client);
-    if (client->caller_event >= 0) {
-        (void)close(client->caller_event);
-    }
-    if (client->background_event >= 0) {
-        (void)close(client->background_event);
-    }
-    if (client->call_event >= 0) {
-        (void)close(client->call_event);
-    }
-    if (client->secret_fd >= 0) {
-        (void)close(client->secret_fd);
-    }
+    close_descriptors(client);
     free(client->secret_file);
     free(client->secret_given);
     free(client->addr);
@@ -96,54 +95,44 @@ void mst_lib_farewell(muster_client *client, const struct mst_request *requests,
     if (farewell.open == 0) {
         return;
     }
-    mst_driver_turn(client->driver,
-                    mst_lib_now_ns()); /* said, also where no time is left to wait */
+    mst_driver_turn(client->driver, mst_lib_now_ns()); /* sent, even if no time is left to wait */
     (void)mst_lib_wait(client, all_answered, &farewell, until_ns);
     for (unsigned i = 0; i < count && !client->poisoned; i++) {
         mst_lib_post_drop(client, &farewell.posts[i]);
     }
 }
 
-/* Tells the service, if it can be told now; otherwise the lease ends by itself. */
+/* Only where the service can be reached now; otherwise the lease runs out. */
 static void leave(struct muster_client *client)
 {
     const struct mst_request request = {.command = MST_LEAVE};
-    uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
 
     if (!client->ended && mst_client_online(mst_lib_machine(client))) {
-        mst_lib_farewell(client, &request, 1, until_ns < end_ns ? until_ns : end_ns);
+        mst_lib_farewell(client, &request, 1, mst_sooner(mst_lib_now_ns() + FAREWELL_NS, end_ns));
     }
 }
 
-/* In a forked child: its copies of the descriptors. Another thread of the parent may have been in
- * the middle of the rest, which is left alone. */
+/* In a forked child: closes its copies of the descriptors. Another thread of the parent may have
+ * been in the middle of the rest, which stays. */
 static void abandon(struct muster_client *client)
 {
     mst_driver_abandon(client->driver);
     mst_lib_alone_abandon(client->alone);
     mst_lib_helper_abandon(client->helper);
     mst_lib_orphan_end(client);
-    (void)close(client->caller_event);
-    (void)close(client->background_event);
-    if (client->call_event >= 0) {
-        (void)close(client->call_event);
-    }
-    if (client->secret_fd >= 0) {
-        (void)close(client->secret_fd);
-    }
+    close_descriptors(client);
 }
 
-static bool nobody_else(void *ctx)
+static bool is_last(void *ctx)
 {
     struct muster_client *client = ctx;
 
-    return client->keepers == 0 &&
-           client->waiters.next->next == &client->waiters; /* only this one */
+    return client->keepers == 0 && client->waiters.next->next == &client->waiters;
 }
 
-/* Ends what other threads do with it. A run of a function takes the end of the session for what it
- * is, and the function is interrupted. */
-static void turn_out(struct muster_client *client)
+/* Ends the calls of other threads. A run of a function sees the end of the session, and interrupts
+ * the function. */
+static void end_others(struct muster_client *client)
 {
     client->closing = true;
     mst_lib_calls_end(client, MUSTER_ECANCELLED);
@@ -152,10 +141,10 @@ static void turn_out(struct muster_client *client)
         hook->ended(hook->ctx, mst_lib_now_ns(), MUSTER_ECANCELLED);
     }
     mst_lib_wake_ready(client);
-    (void)mst_lib_wait(client, nobody_else, client, NEVER);
+    (void)mst_lib_wait(client, is_last, client, NEVER);
 }
 
-/* Of exit() or of the function: the handle stays. */
+/* Whether this is called inside exit() or the function: then the handle stays. */
 static bool is_within(struct muster_client *client)
 {
     struct mst_lib_hook hook = {0};
@@ -172,27 +161,24 @@ static bool is_within(struct muster_client *client)
 
 static void close_client(muster_client *client)
 {
-    if (!client) {
-        return;
-    }
-    if (client->pid != 0 && client->pid != getpid()) {
+    if (client && client->pid != 0 && client->pid != getpid()) {
         abandon(client);
         return;
     }
-    if (is_within(client)) {
+    if (!client || is_within(client)) {
         return;
     }
     if (client->driver && client->thread_runs) {
         mst_lib_lock(client);
         if (!client->poisoned) {
-            turn_out(client);
+            end_others(client);
         }
         if (!client->poisoned) {
             leave(client);
         }
         mst_lib_unlock(client);
         if (client->poisoned) {
-            return; /* a thread of ours may be stopped in the middle of it for good */
+            return; /* a thread may have stopped in the middle of it for good */
         }
         mst_lib_background_stop(client);
         if (client->role == MST_ROLE_RANK) {

@@ -517,28 +517,25 @@ static void stay_off(struct muster_client *client, enum mst_lib_background how)
 }
 
 /* The page of this process, from its agent or created later for a helper. */
-static bool take_page(struct muster_client *client)
+static void take_page(struct muster_client *client)
 {
-    bool holds = mst_page_hold(client->page);
-
     client->page_held = true;
-    client->page_ours = holds;
+    client->page_ours = mst_page_hold(client->page);
     MST_LIB_HOOKS(hook, client, paged)
     {
         hook->paged(hook->ctx);
     }
     mst_lib_wake_ready(client);
-    return holds;
 }
 
-/* `*holds`: the page. */
-static void background_turns(struct muster_client *client, bool *holds)
+/* Until it is stopped. */
+static void background_turns(struct muster_client *client)
 {
     bool rest = false;
 
     while (!client->stop_thread && !client->poisoned) {
         if (client->page && !client->page_held) {
-            *holds = take_page(client);
+            take_page(client);
         }
         if (rest && !client->hurry) {
             stay_off(client, MST_LIB_RESTS);
@@ -560,18 +557,17 @@ static void background_turns(struct muster_client *client, bool *holds)
 static void *background(void *ctx)
 {
     struct muster_client *client = ctx;
-    bool holds = false;
 
     mst_short_slice();
     take_lock(client);
     if (client->page) {
-        holds = take_page(client);
+        take_page(client);
     }
     client->thread_ready = true;
     mst_system_event_ring(client->caller_event);
     mst_lib_wake_ready(client);
-    background_turns(client, &holds);
-    if (holds) {
+    background_turns(client);
+    if (client->page_ours) {
         mst_page_release(client->page);
     }
     drop_lock(client);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A broken invariant inside the library. The process that hosts it is somebody's training run, so
- * it is not ended. The machine cannot be used any more and the function that found it so cannot
- * return: the hook is called from the middle of pure code that counts on it not coming back, and
- * jumping over that would only hide what is broken.
+/* A broken invariant inside the library. The process is somebody's training run, so it is not
+ * ended. The machine cannot be used any more, and the function that found it broken cannot return:
+ * the hook is called in the middle of pure code that relies on it not returning.
  *
- * So the handle is poisoned, its lock is given back, every other thread's calls on it return
- * EINTERNAL from then on, and the one thread that ran into it stops here for good. If that is the
- * background thread, as it is while the program computes, nobody notices but the log. If it is a
- * thread of the program, it hangs; its renewals end with it, so the service gives this incarnation
- * up after one lease, and whoever started the process kills and replaces it as any hung one. The
- * thread must not end: it may hold the progress page, whose release means that the process died.
+ * So the handle is poisoned, its lock is released, calls of all other threads on it return
+ * EINTERNAL from then on, and the thread that hit it stops here for good. If that is the background
+ * thread, as it is while the program computes, only the log shows it. If it is a thread of the
+ * program, it hangs; its renewals end with it, so the service declares this incarnation lost after
+ * one lease, and the process is killed and replaced like any hung one. The thread must not end: it
+ * may hold the progress page, whose release means that the process died.
  *
- * Outside of a client's lock it is not a machine of the library that broke: the program that has
- * the library inside, `muster serve` above all, ends with the truth. */
+ * Outside of a client's lock no machine of the library broke: the program around it, `muster serve`
+ * above all, aborts. */
 #define _GNU_SOURCE
 #include "base/panic.h"
 
@@ -34,17 +33,13 @@ static void poison(struct muster_client *client, const char *words)
     {
         hook->poisoned(hook->ctx);
     }
-    for (struct mst_list *link = client->waiters.next; link != &client->waiters;
-         link = link->next) {
-        struct mst_lib_waiter *waiter = MST_CONTAINER(link, struct mst_lib_waiter, link);
-
-        (void)pthread_cond_signal(&waiter->wake);
+    MST_LIST_EACH(link, following, &client->waiters)
+    {
+        (void)pthread_cond_signal(&MST_CONTAINER(link, struct mst_lib_waiter, link)->wake);
     }
     mst_system_event_ring(client->caller_event);
     mst_system_event_ring(client->background_event);
-    if (client->call_event >= 0) {
-        mst_system_event_ring(client->call_event);
-    }
+    mst_system_event_ring(client->call_event);
     mst_lib_holding = client->outer;
     (void)pthread_mutex_unlock(&client->lock);
 }

@@ -43,7 +43,7 @@
 
 /* The numbers that the helper finds its descriptors under; ours are above, out of their way. */
 enum { PAGE_FD = 3, LINK_FD = 4, SELF_FD = 5, SECRET_FD = 6, FIRST_FREE_FD = 10 };
-enum { ARGUMENTS_MAX = 15, TEXT_ROOM = 24 };
+enum { ARGUMENTS_MAX = 12, TEXT_ROOM = 24 }; /* and NULL */
 
 enum state { OFF, WAITS, STARTS, RUNS };
 
@@ -51,7 +51,7 @@ struct mst_lib_helper {
     enum state state;
     char program[MST_LIB_PROGRAM_ROOM];
     char index[TEXT_ROOM], incarnation[TEXT_ROOM];
-    char *argv[ARGUMENTS_MAX]; /* borrowed texts */
+    char *argv[ARGUMENTS_MAX + 1]; /* borrowed texts */
     struct mst_environment environment;
     int page_fd, secret_fd;
     int self_fd;   /* a pidfd of this process; -1: the kernel has none */
@@ -87,44 +87,49 @@ static bool is_ours(const char *variable)
            strncmp(variable, "MUSTER_STATE_DIR=", 17) != 0;
 }
 
-/* Of ours only what it needs: the rest means the rank. False: no memory. */
+/* Of the library's variables only those that it needs: the others describe the rank. False: no
+ * memory. */
 static bool make_environment(struct mst_environment *made, const struct muster_client *client)
 {
-    if (mst_environment_copy(made) != MUSTER_OK) {
+    const struct {
+        const char *name, *value; /* NULL: unset */
+    } own[] = {{"MUSTER_ADDR", client->addr},
+               {"MUSTER_JOB", client->job},
+               {"MUSTER_SECRET_FILE", client->secret_file},
+               {"MUSTER_SECRET_FD", client->secret_fd >= 0 ? "6" : NULL},
+               {"MUSTER_INSECURE", client->insecure ? "1" : NULL}};
+    muster_status status = mst_environment_copy(made);
+
+    if (status != MUSTER_OK) {
         return false;
     }
     mst_environment_drop(made, is_ours);
-    if (mst_environment_set(made, "MUSTER_ADDR", client->addr) == MUSTER_OK &&
-        mst_environment_set(made, "MUSTER_JOB", client->job) == MUSTER_OK &&
-        mst_environment_set(made, "MUSTER_SECRET_FILE", client->secret_file) == MUSTER_OK &&
-        mst_environment_set(made, "MUSTER_SECRET_FD", client->secret_fd >= 0 ? "6" : NULL) ==
-            MUSTER_OK &&
-        mst_environment_set(made, "MUSTER_INSECURE", client->insecure ? "1" : NULL) == MUSTER_OK) {
-        return true;
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]) && status == MUSTER_OK; i++) {
+        status = mst_environment_set(made, own[i].name, own[i].value);
     }
-    mst_environment_fini(made);
-    return false;
+    if (status != MUSTER_OK) {
+        mst_environment_fini(made);
+    }
+    return status == MUSTER_OK;
 }
 
 static void make_arguments(struct mst_lib_helper *helper, struct muster_client *client)
 {
-    static char words[][16] = {"agent",   "--page-fd", "3",      "--link-fd",  "4",
-                               "--index", "--since",   "--host", "--pid-fd=5", "--worker"};
-    size_t at = 0;
+    static char agent[] = "agent", page[] = "--page-fd=3", link[] = "--link-fd=4",
+                index[] = "--index", since[] = "--since", host[] = "--host", self[] = "--pid-fd=5",
+                worker[] = "--worker";
+    char *const words[] = {
+        helper->program,     agent, page,        link, index, helper->index, since,
+        helper->incarnation, host,  client->host};
+    size_t count = sizeof(words) / sizeof(words[0]);
 
-    helper->argv[at++] = helper->program;
-    for (size_t i = 0; i < 6; i++) {
-        helper->argv[at++] = words[i];
-    }
-    helper->argv[at++] = helper->index;
-    helper->argv[at++] = words[6];
-    helper->argv[at++] = helper->incarnation;
-    helper->argv[at++] = words[7];
-    helper->argv[at++] = client->host;
+    memcpy(helper->argv, words, sizeof(words));
     if (helper->self_fd >= 0) {
-        helper->argv[at++] = words[8];
+        helper->argv[count++] = self;
     }
-    helper->argv[at] = client->role == MST_ROLE_WORKER ? words[9] : NULL;
+    if (client->role == MST_ROLE_WORKER) {
+        helper->argv[count++] = worker;
+    }
 }
 
 /* A copy with a number above those that the helper's get, else they would overwrite each other. */
