@@ -133,14 +133,14 @@ static void a_name_is_tried_at_one_address_after_the_other(void **state)
     peer = -1;
     attempt(driver, &now_ns);
     attempt(driver, &now_ns);
-    assert_false(mst_driver_connected(driver));
+    assert_int_equal(mst_driver_socket(driver), -1);
     peer = 0;
     attempt(driver, &now_ns);
-    assert_true(mst_driver_connected(driver));
+    assert_true(mst_driver_socket(driver) >= 0);
     (void)close(peer);
     peer = -1;
     mst_driver_ready(driver, now_ns, POLLIN); /* which says that it is closed */
-    assert_false(mst_driver_connected(driver));
+    assert_int_equal(mst_driver_socket(driver), -1);
     attempt(driver, &now_ns);
     attempt(driver, &now_ns);
     assert_int_equal(attempts, sizeof(expected) / sizeof(expected[0]));

@@ -40,10 +40,10 @@ static void tell_holder(struct muster_client *client)
 {
     const struct mst_who *who = mst_client_holder(mst_lib_machine(client));
 
-    if (!who || client->holder_told) {
+    if (!who || client->holder_logged) {
         return;
     }
-    client->holder_told = true;
+    client->holder_logged = true;
     mst_lib_log(client, MUSTER_LEVEL_INFO,
                 "waiting for place #%u, held by process %" PRIu64 " on %.*s, heard " MST_SECONDS
                 " ago: taken over when that process is given up",
@@ -123,7 +123,7 @@ static void on_trouble(void *ctx, int os_errno, const char *line)
     if (client->was_online) { /* once per outage */
         client->was_online = false;
         client->outages++;
-        client->trouble_told = true;
+        client->trouble_logged = true;
         mst_lib_log(client, MUSTER_LEVEL_WARN, "%s", line);
     }
 }
@@ -160,8 +160,8 @@ void mst_lib_look(struct muster_client *client)
     }
     client->was_online = true;
     client->trouble[0] = '\0';
-    if (client->trouble_told) {
-        client->trouble_told = false;
+    if (client->trouble_logged) {
+        client->trouble_logged = false;
         mst_lib_log(client, MUSTER_LEVEL_INFO, "connected to the service again");
     }
 }
@@ -327,7 +327,7 @@ static muster_status unreachable(struct muster_client *client, struct muster_err
                         client->tls ? " (the secret here is that of " : "",
                         client->tls ? client->secret_name : "", client->tls ? ")" : "");
     }
-    if (trouble[0] == '\0' && mst_driver_connected(client->driver)) {
+    if (trouble[0] == '\0' && mst_driver_socket(client->driver) >= 0) {
         trouble = "what listens there accepts, but does not answer";
     }
     return mst_fail(err, MUSTER_EUNREACHABLE, client->trouble_errno,

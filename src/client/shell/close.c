@@ -54,8 +54,7 @@ static void free_client(struct muster_client *client)
     mst_lib_alone_stop(client->alone);
     mst_lib_counters_free(client);
     close_descriptors(client);
-    free(client->secret_file);
-    free(client->secret_given);
+    free(client->secret_path);
     free(client->addr);
     free(client->job);
     free(client->host);

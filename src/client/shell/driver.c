@@ -14,7 +14,7 @@
 
 enum { INPUT_ROOM = MST_CHANNEL_ROOM, LINE_ROOM = 400, READS_MAX = 64 };
 
-/* Of a connection, in this order; a number needs no looking up, plain needs no handshake. */
+/* The stages of a connection, in this order: a number needs no lookup, plain TCP no handshake. */
 enum stage { NOWHERE = 0, LOOKING_UP, CONNECTING, SHAKING_HANDS, CONNECTED };
 
 struct mst_driver {
@@ -27,29 +27,20 @@ struct mst_driver {
     struct mst_channel channel; /* fd -1: none */
     uint32_t endpoint;
     uint64_t epoch;
-    /* Of each endpoint that is a name: the lookup under way, and how many attempts failed, which
-     * says which of its addresses is next. */
+    /* Of each endpoint that is a name: its lookup in progress, and the number of failed attempts,
+     * which selects the next one of its addresses. */
     struct mst_lookup *lookups[MST_ENDPOINTS_MAX];
     uint32_t failures[MST_ENDPOINTS_MAX];
     struct mst_native_client *codec;
-    /* The codec of a connection that was given up in the middle of a turn: replies that are still
-     * being told borrow from it. */
+    /* The codec of a connection that was closed in the middle of a turn: replies that are still
+     * being delivered borrow from it. */
     struct mst_native_client *late;
-    uint64_t frame_bytes_max; /* the service's, of the last connection */
+    uint64_t frame_bytes_max; /* of the service, on the last connection */
     bool draining;
-    unsigned char *input;
+    unsigned char input[INPUT_ROOM];
 };
 
 /* ---- birth and death ---- */
-
-static muster_status set_up(struct mst_driver *driver)
-{
-    driver->input = driver->mem.alloc(driver->mem.ctx, INPUT_ROOM);
-    if (!driver->input) {
-        return MUSTER_ENOMEM;
-    }
-    return mst_client_new(&driver->client, &driver->config.client, &driver->mem);
-}
 
 muster_status mst_driver_new(struct mst_driver **out, const struct mst_driver_config *config,
                              const struct mst_mem *mem)
@@ -67,7 +58,7 @@ muster_status mst_driver_new(struct mst_driver **out, const struct mst_driver_co
     driver->config.client.endpoint_count = driver->endpoints.count;
     driver->channel.fd = -1;
     driver->frame_bytes_max = config->client.limits.frame_bytes_max;
-    status = set_up(driver);
+    status = mst_client_new(&driver->client, &driver->config.client, &driver->mem);
     if (status != MUSTER_OK) {
         mst_driver_free(driver);
         return status;
@@ -129,7 +120,6 @@ void mst_driver_free(struct mst_driver *driver)
         mst_lookup_drop(driver->lookups[i]);
     }
     mst_client_free(driver->client);
-    mst_mem_release(&driver->mem, driver->input);
     mem = driver->mem;
     mst_mem_release(&mem, driver);
 }
@@ -142,11 +132,6 @@ struct mst_client *mst_driver_client(struct mst_driver *driver)
 uint64_t mst_driver_frame_max(const struct mst_driver *driver)
 {
     return driver->frame_bytes_max;
-}
-
-bool mst_driver_connected(const struct mst_driver *driver)
-{
-    return driver->stage == CONNECTED;
 }
 
 int mst_driver_socket(const struct mst_driver *driver)
@@ -180,7 +165,7 @@ static void tell_trouble(struct mst_driver *driver, int os_errno, const char *wh
     }
 }
 
-/* The connection is no more; the machine may be told of it. */
+/* Closes the connection and reports it to the machine. */
 static void lost(struct mst_driver *driver, uint64_t now_ns, int os_errno, const char *reason)
 {
     bool was_up = driver->stage == CONNECTED;
@@ -203,7 +188,7 @@ static void connected(struct mst_driver *driver, uint64_t now_ns)
     mst_client_connected(driver->client, now_ns);
 }
 
-/* There is a stream. On a secret's own side of TCP nothing is said in plain. */
+/* The socket is connected. With a secret, nothing is sent over TCP in plain. */
 static void greet(struct mst_driver *driver, uint64_t now_ns)
 {
     const struct mst_address *address = &driver->endpoints.at[driver->endpoint];
@@ -235,7 +220,7 @@ static void start_socket(struct mst_driver *driver, uint64_t now_ns,
     }
 }
 
-/* An earlier attempt may have left a lookup behind, which is as good. */
+/* A lookup that an earlier attempt has left is as good. */
 static void start_looking_up(struct mst_driver *driver, uint64_t now_ns)
 {
     struct mst_lookup **lookup = &driver->lookups[driver->endpoint];
@@ -297,7 +282,7 @@ static void finish_connecting(struct mst_driver *driver, uint64_t now_ns)
     }
 }
 
-/* Why receive said no, for people: the service's end, TLS's reason, or the socket's error. */
+/* Why receive failed: the service closed, TLS's reason, or NULL for the socket's error. */
 static const char *reason_of(struct mst_driver *driver, ssize_t got)
 {
     if (got == 0) {
@@ -307,7 +292,7 @@ static const char *reason_of(struct mst_driver *driver, ssize_t got)
     return errno == EPROTO && driver->channel.tls ? mst_tls_reason(driver->channel.tls) : NULL;
 }
 
-/* The service speaks only when it is spoken to: nothing of it but the handshake can be here. */
+/* The service sends nothing before a request: only the handshake can arrive. */
 static void shake_hands(struct mst_driver *driver, uint64_t now_ns)
 {
     ssize_t got = mst_channel_receive(&driver->channel, driver->input, INPUT_ROOM);
@@ -319,7 +304,7 @@ static void shake_hands(struct mst_driver *driver, uint64_t now_ns)
         return;
     }
     if (got < 0 && errno == EPROTO) {
-        (void)mst_channel_send(&driver->channel, mst_slice_of(NULL, 0)); /* the alert: tells why */
+        (void)mst_channel_send(&driver->channel, mst_slice_of(NULL, 0)); /* the alert */
         lost(driver, now_ns, EKEYREJECTED, mst_tls_reason(driver->channel.tls));
         return;
     }
@@ -329,7 +314,7 @@ static void shake_hands(struct mst_driver *driver, uint64_t now_ns)
 
 /* ---- effects ---- */
 
-/* What cannot even be encoded is answered here: it is refused, and the connection goes on. */
+/* A request that cannot be encoded is refused here, and the connection continues. */
 static void send_request(struct mst_driver *driver, uint64_t now_ns,
                          const struct mst_client_effect *effect)
 {
@@ -387,18 +372,14 @@ static void drain(struct mst_driver *driver, uint64_t now_ns)
     driver->draining = false;
 }
 
-static struct mst_slice output_of(const struct mst_driver *driver)
-{
-    return driver->codec ? mst_native_stream_output(&driver->codec->stream) : mst_slice_of(NULL, 0);
-}
-
-/* Also in a handshake, which has output of its own. */
+/* Also during a handshake, which has output of its own. */
 static void flush(struct mst_driver *driver, uint64_t now_ns)
 {
     bool was_blocked = driver->channel.blocked;
 
     while (driver->stage >= SHAKING_HANDS) {
-        struct mst_slice output = output_of(driver);
+        struct mst_slice output = driver->codec ? mst_native_stream_output(&driver->codec->stream)
+                                                : mst_slice_of(NULL, 0);
         ssize_t taken;
 
         driver->channel.blocked = false;
@@ -429,8 +410,8 @@ static void settle(struct mst_driver *driver, uint64_t now_ns)
     drop_codec(&driver->late);
 }
 
-/* Effects first, so that a call whose time is up at once is sent at least: its answer names who is
- * missing. */
+/* Effects first: a call that times out at once is sent at least, and its answer names the missing
+ * ranks. */
 void mst_driver_turn(struct mst_driver *driver, uint64_t now_ns)
 {
     settle(driver, now_ns);
@@ -455,7 +436,7 @@ struct pollfd mst_driver_interest(const struct mst_driver *driver, uint64_t *epo
     return interest;
 }
 
-/* Replies in the codec reach the machine one by one: each borrows from the codec. */
+/* Replies reach the machine one by one: each borrows from the codec. */
 static muster_status take_replies(struct mst_driver *driver, uint64_t now_ns)
 {
     struct mst_native_client *codec = driver->codec;
@@ -473,7 +454,7 @@ static muster_status take_replies(struct mst_driver *driver, uint64_t now_ns)
     return driver->codec == codec ? status : MUSTER_MORE;
 }
 
-/* OK: the replies were taken. An error: the connection was lost by it. */
+/* OK: the replies were processed. An error: it closed the connection. */
 static muster_status take_bytes(struct mst_driver *driver, uint64_t now_ns, size_t size)
 {
     struct mst_native_client *codec = driver->codec;
@@ -513,7 +494,7 @@ static void take_input(struct mst_driver *driver, uint64_t now_ns)
             return;
         }
         if (driver->codec == codec && !driver->channel.more && !driver->channel.over) {
-            return; /* what comes later makes poll return again */
+            return; /* later input makes poll return again */
         }
     }
 }

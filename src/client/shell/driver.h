@@ -2,8 +2,8 @@
 #ifndef MST_CLIENT_SHELL_DRIVER_H
 #define MST_CLIENT_SHELL_DRIVER_H
 
-/* Carries out what the client machine wants on one socket. It blocks nowhere and has no lock: the
- * library calls it under its own, and polls what mst_driver_interest says without it. */
+/* Carries out the effects of the client machine on one socket. It never blocks and has no lock: the
+ * library calls it under its own, and polls what mst_driver_interest returns without it. */
 
 #include <poll.h>
 
@@ -16,7 +16,7 @@ struct mst_driver;
 struct mst_driver_config {
     const struct mst_endpoints *endpoints;
     struct mst_client_config client; /* endpoint_count is set by the driver */
-    struct mst_tls_context *tls;     /* what is spoken on TCP; NULL: plain. Outlives the driver */
+    struct mst_tls_context *tls;     /* for TCP; NULL: plain. Outlives the driver */
 
     /* Called in the middle of a turn: they may make and drop calls of the machine, and no more. */
     void (*done)(void *ctx, const struct mst_client_effect *effect); /* a call ended */
@@ -36,20 +36,17 @@ void mst_driver_free(struct mst_driver *driver); /* closes the connection */
 
 struct mst_client *mst_driver_client(struct mst_driver *driver);
 
-/* Somebody has accepted the connection; whether it is a service, it has not shown yet. */
-bool mst_driver_connected(const struct mst_driver *driver);
-
-/* The socket of such a connection; -1: there is none. */
+/* The socket, once the connection was accepted, by a service or not; -1: none. */
 int mst_driver_socket(const struct mst_driver *driver);
 
-/* One of the endpoints at least is no Unix socket. */
+/* At least one of the endpoints is no Unix socket. */
 bool mst_driver_speaks_tcp(const struct mst_driver *driver);
 
-/* No request with more bytes than this can be sent: what the service said last. */
+/* The largest message that the service accepts, as it said last. */
 uint64_t mst_driver_frame_max(const struct mst_driver *driver);
 
-/* Does all there is to do without waiting: ticks the machine if it is time, carries out its
- * effects, writes. After any input, and before each poll. */
+/* Does all that needs no waiting: ticks the machine if it is due, carries out its effects, writes.
+ * After any input, and before each poll. */
 void mst_driver_turn(struct mst_driver *driver, uint64_t now_ns);
 
 /* What to poll; fd -1: nothing. `epoch` changes whenever this does. */
@@ -58,10 +55,10 @@ struct pollfd mst_driver_interest(const struct mst_driver *driver, uint64_t *epo
 /* Poll found `revents`, and the epoch is still the same. */
 void mst_driver_ready(struct mst_driver *driver, uint64_t now_ns, short revents);
 
-/* In a forked child: closes the child's copy of the socket without a word on it. */
+/* In a forked child: closes the child's copy of the socket and sends nothing. */
 void mst_driver_abandon(struct mst_driver *driver);
 
-/* The numbers of the socket and of what looks names up may be other files' by now: they are used no
+/* The descriptors of the socket and the lookups may be other files by now: they are not used any
  * more, nor closed. */
 void mst_driver_disown(struct mst_driver *driver);
 

@@ -21,32 +21,32 @@ struct mst_lib_waiter {
     pthread_cond_t wake;
     bool (*ready)(void *ctx);
     void *ctx;
-    bool interruptible; /* the user's: ends when the client is interrupted or closing */
+    bool interruptible; /* a call of the user: ends when the client is interrupted or closing */
     bool driving;
 };
 
 /* What the background thread is doing.
  *
- *   DRIVES --a caller takes the seat--> RESTS --a moment later, nobody waits--> DRIVES
- *                                        ^ |somebody waits
- *            the last caller goes: kicked| v
+ *   DRIVES --a caller takes the seat--> RESTS --a moment later, no waiter--> DRIVES
+ *                                        ^ |a waiter
+ *            the last caller leaves: rung| v
  *                                       PARKED */
 enum mst_lib_background { MST_LIB_DRIVES, MST_LIB_RESTS, MST_LIB_PARKED };
 
-struct mst_lib_counter; /* round.c: how often a round's name was called in this generation */
+struct mst_lib_counter; /* round.c: the calls of a round's name in this generation */
 struct mst_lib_alone;   /* alone.c: the service of a job of one */
-struct mst_lib_helper;  /* helper.c: the agent of this process alone */
+struct mst_lib_helper;  /* helper.c: an agent for this process alone */
 
-/* secret.c: where a secret is from. */
+/* secret.c: the source of a secret. */
 struct mst_lib_secret {
     const char *file; /* borrowed; NULL or "": none */
-    int64_t fd;       /* before the file; -1: none */
+    int64_t fd;       /* preferred to the file; -1: none */
     bool insecure;
     bool keep; /* also for a helper that may be started */
 };
 
-/* Of the user's that may be open at once, however they were made: so many that the library's own
- * requests find room beside them. */
+/* The user's calls that may be open at once, blocking or started: the library's own requests find
+ * room beside them. */
 #define MST_LIB_CALLS_MAX (MST_CLIENT_CALLS_MAX - 96)
 
 struct muster_client {
@@ -56,25 +56,25 @@ struct muster_client {
     enum mst_role role;
     struct mst_driver *driver;
 
-    /* The seat: who polls the connection. At most one thread does, apart from the moment in which
-     * the background thread has been kicked off it and has not noticed yet. */
+    /* The seat: the thread that polls the connection. At most one does, except for the moment in
+     * which the background thread has lost the seat and has not noticed yet. */
     struct mst_list waiters;
     bool driven; /* by a waiter */
     bool caller_polls, background_polls;
     uint64_t until_ns; /* when the thread in poll wakes by itself */
-    uint64_t epoch;    /* what it polls */
+    uint64_t epoch;    /* of the driver's interest that it polls */
     int caller_event, background_event;
     enum mst_lib_background background;
     pthread_t thread;
     bool thread_runs;
     bool thread_ready; /* and holds the page, if there is one */
     bool dirty;        /* something was posted since the last turn */
-    bool hurry;        /* a call was started, for which nobody blocks: no rest */
+    bool hurry;        /* a call was started, for which no thread blocks: no rest */
     bool page_held;    /* by the background thread, or that failed */
     bool page_ours;    /* held: only this client writes there */
 
-    unsigned keepers; /* who must find the handle when they take the lock again */
-    bool closing;     /* no user may wait any more */
+    unsigned keepers; /* calls that will take the lock again: closing waits for them */
+    bool closing;     /* the user's calls may not wait any more */
     bool exiting;     /* exit() was called inside of a function, which never returns */
     bool stop_thread;
     atomic_bool poisoned;
@@ -85,7 +85,7 @@ struct muster_client {
     char end_text[400];       /* why it ended, in words */
 
     /* start.c */
-    uint32_t open_calls;         /* of the user, blocked for or not */
+    uint32_t open_calls;         /* of the user, blocking or started */
     uint32_t visitors;           /* threads that use a started call; under MST_LOCK_VISITS */
     struct mst_list calls;       /* started and not freed */
     struct mst_list over;        /* finished, in that order: to be dispatched */
@@ -93,55 +93,54 @@ struct muster_client {
     size_t over_count;
     int call_event; /* readable while a call is to be dispatched; -1: none yet */
 
-    int lost_fd; /* of ours, which the program has closed; 0: none */
+    int lost_fd; /* a descriptor of the library that the program has closed; 0: none */
 
     struct mst_lib_hook hooks[MST_USERS];
     struct mst_list timers; /* that are set */
     struct mst_page *page;
-    int agent_fd; /* of the agent that started it, and is no parent; 0: none */
+    int agent_fd; /* a pidfd of the agent, where that is not the parent; 0: none */
     struct mst_lib_helper *helper;
     uint64_t iteration;
-    uint64_t heard; /* how many runs of the job this process has heard the end of */
+    uint64_t heard; /* the completed-run count that this process knows */
     struct mst_lib_counter *counters;
     uint64_t counters_generation;
     struct mst_lib_alone *alone;
 
     uint64_t opened_ns;
-    uint64_t outages; /* how often the service was out of reach */
+    uint64_t outages; /* of the connection to the service */
     char *addr, *job, *host;
-    struct mst_tls_context *tls;      /* for TCP; NULL: no secret */
-    char secret_name[300];            /* where it is from */
-    char *secret_file;                /* for the helper: its path... */
-    int secret_fd;                    /* ...or a copy that can be read again; -1: none */
-    struct mst_lib_secret secret_ask; /* as it was given; its file is: */
-    char *secret_given;               /* the file's path, read or not; NULL: none */
+    struct mst_tls_context *tls;  /* for TCP; NULL: no secret */
+    char secret_name[300];        /* its source, for texts */
+    struct mst_lib_secret secret; /* as given; its file is: */
+    char *secret_path;            /* NULL: none */
+    const char *secret_file;      /* for the helper: that path... */
+    int secret_fd;                /* ...or a copy that can be read again; -1: none */
     int trouble_errno;
     char trouble[400]; /* why the last attempt to connect failed; "" */
     bool insecure;
-    bool listened_to;  /* a rank of the job has listened for notices of preemption */
-    bool shares;       /* the service that the ranks of this machine start for themselves */
-    bool service_gone; /* that one, or the one of its own, has ended */
+    bool listened_to;  /* a rank of the job has listened for preemption notices */
+    bool shares;       /* the service that the ranks of this machine started */
+    bool service_gone; /* that one, or the one for this process alone, has ended */
     bool was_online;   /* at the last look, and no trouble since */
-    bool trouble_told; /* to the log */
-    bool holder_told;
+    bool trouble_logged, holder_logged;
     void (*log)(void *ctx, enum muster_level level, const char *line);
     void *log_ctx;
 };
 
-/* The client whose lock this thread took last and holds; `outer` leads to the ones before. */
+/* The client whose lock this thread took last and holds; `outer`: the one before. */
 extern _Thread_local struct muster_client *mst_lib_holding;
 
-/* What a thread does for a run of a function. */
+/* A thread's part in a run of a function. */
 struct mst_lib_thread {
-    struct mst_page *page;  /* of the function: shows its calls; NULL: it is another thread */
-    const char *waits_for;  /* what its next wait is for; NULL: that has no name */
-    unsigned waits;         /* how deep it is in waits: a log callback may call another client */
+    struct mst_page *page;  /* of the function's thread: shows its calls; NULL: another thread */
+    const char *waits_for;  /* the name of its next wait; NULL: none */
+    unsigned waits;         /* nested: a log callback may call another client */
     const char *no_waiting; /* why its blocking calls return EDEADLK; NULL: they do not */
 };
 extern _Thread_local struct mst_lib_thread mst_lib_thread;
 
-/* call.c: around each wait. The function's thread shows in its page that it waits in muster, so
- * that the wait is not taken for a hang. */
+/* call.c: around each wait. The page of the function's thread shows that it waits in muster, so the
+ * wait does not count as a hang. */
 void mst_lib_wait_shown(void);
 void mst_lib_wait_over(void);
 
@@ -151,8 +150,8 @@ muster_status mst_lib_forbidden(struct muster_error *err, const char *what);
 /* Whether this thread holds its lock: from a callback no call may be made. */
 bool mst_lib_holds(const struct muster_client *client);
 
-/* Builds for tests end where a thread has not the lock that it needs, each time and whether another
- * thread comes by or not; others do not look. */
+/* Builds for tests abort where a thread lacks the lock that it needs, even without a race; others
+ * do not check. */
 #ifdef MUSTER_CHECK_LOCKS
 #define MST_LIB_HELD(held) MST_ASSERT(held)
 #else
@@ -169,7 +168,7 @@ static inline struct mst_client *mst_lib_machine(const struct muster_client *cli
 /* client.c: as the public API shows it. */
 struct muster_view mst_lib_view_shown(const struct mst_view *view);
 
-/* client.c: tells the log when the service is gone or back. Lock held. */
+/* client.c: logs when the service is out of reach or back. Lock held. */
 void mst_lib_look(struct muster_client *client);
 
 /* secret.c */
@@ -177,10 +176,10 @@ muster_status mst_lib_secret_find(struct mst_lib_secret *out,
                                   const struct muster_client_options *options,
                                   struct muster_error *err);
 bool mst_lib_secret_given(const struct mst_lib_secret *secret);
-/* Reads it and makes the client ready for TLS, if one of the addresses needs that. */
+/* Reads the secret and prepares TLS, if one of the addresses needs it. */
 muster_status mst_lib_secret_use(const struct mst_lib_secret *secret, const char *addr,
                                  struct muster_client *client, struct muster_error *err);
-/* A context of its own for the cluster's connections, on either side. NULL: there is no secret. No
+/* A separate context for the cluster's connections, on either side. NULL: there is no secret. No
  * lock; not from two threads at once. */
 muster_status mst_lib_secret_tls(struct muster_client *client, enum mst_tls_side side,
                                  struct mst_tls_context **out, struct muster_error *err);
@@ -188,8 +187,8 @@ muster_status mst_lib_secret_tls(struct muster_client *client, enum mst_tls_side
 /* call.c: any call of muster is a sign of life of the function. */
 void mst_lib_alive(void);
 
-/* panic.c: the lock under which this thread works, beside a client's: after a broken invariant
- * `poison` marks what it guards and gives it back. NULL: none. */
+/* panic.c: the lock that this thread holds beside a client's. After a broken invariant `poison`
+ * marks what it guards and releases it. NULL: none. */
 struct mst_lib_guard {
     void (*poison)(void *ctx, const char *words);
     void *ctx;
@@ -205,75 +204,75 @@ extern _Thread_local struct mst_lib_guard mst_lib_guard;
         if (hook->member)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* close.c: makes these calls, two at most, and waits until they are answered, or until then: the
- * last words of a client. Lock held. */
+/* close.c: makes these calls, two at most, and waits for their answers until then: the last
+ * requests of a client. Lock held. */
 void mst_lib_farewell(muster_client *client, const struct mst_request *requests, unsigned count,
                       uint64_t until_ns);
 
 /* close.c: of mst_lib_end_by; UINT64_MAX: never. */
 uint64_t mst_lib_end_ns(void);
 
-/* Why nobody is asked any more is known here: every call says so. Lock held. */
+/* The service is gone, or its connection disowned: every call fails with that reason. Lock held. */
 bool mst_lib_cut_off(const struct muster_client *client);
 
 muster_status mst_lib_background_start(struct muster_client *client, struct muster_error *err);
 void mst_lib_background_stop(struct muster_client *client); /* lock not held */
 void mst_lib_wake_ready(struct muster_client *client);      /* lock held */
-/* Somebody found a number of ours without a file. If the client's are gone as well, its session is
- * over, and no number is used any more. Lock held. */
+/* Poll found a descriptor of the library closed. If the client's are closed too, its session ends,
+ * and none of its descriptors is used any more. Lock held. */
 void mst_lib_disown(struct muster_client *client);
 
-/* Lock held. A call that takes the lock more than once keeps the handle until it lets go of it:
- * closing waits for that. */
+/* Lock held. A call that takes the lock more than once keeps the handle meanwhile: closing waits
+ * for it. */
 void mst_lib_keep(struct muster_client *client);
 void mst_lib_let_go(struct muster_client *client);
 
-/* Like mst_lib_wait, but ends early when the user's calls are to end. */
+/* Like mst_lib_wait, but ends when the client is interrupted or closing. */
 bool mst_lib_wait_interruptible(struct muster_client *client, bool (*ready)(void *ctx), void *ctx,
                                 uint64_t deadline_ns);
 
-/* EINVAL with "what: ", and what `format` says. */
+/* EINVAL with "what: " and the formatted text. */
 muster_status mst_lib_refuse(struct muster_error *err, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 uint64_t mst_lib_deadline_ns(int64_t timeout_ms, uint64_t zero_ns);
-/* What is left of `timeout_ms` until its deadline, for one more call: 1 at least, because 0 and -1
- * mean something else; those stay as they are. */
+/* The rest of `timeout_ms` until its deadline, for one more call: at least 1, because 0 and -1 have
+ * meanings of their own; those are returned unchanged. */
 int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns);
 
-/* "put 'x'": what is attempted, for the texts. */
+/* "put 'x'": the attempt, for texts. */
 #define MST_LIB_WHAT_ROOM 200
 void mst_lib_describe(char what[MST_LIB_WHAT_ROOM], const char *verb, const char *name);
 
-/* Puts the caller's options over the standard ones in `out`: the caller's struct may be older and
- * shorter, or NULL. It begins with its size; `init` is the macro that sets it. */
+/* Copies the caller's options over the defaults in `out`: the caller's struct may be older and
+ * shorter, or NULL. It begins with its size, which the macro `init` sets. */
 muster_status mst_lib_options(void *out, size_t size, const void *given, const char *init,
                               struct muster_error *err, const char *what);
 
-/* EINVAL with its text for bytes that are not there. */
+/* EINVAL with its text for NULL with a size. */
 muster_status mst_lib_bytes(struct mst_slice bytes, struct muster_error *err, const char *what);
 
 /* drive.c: a thread in poll looks again at what it polls, and for how long. Lock held. */
 void mst_lib_wake_poller(struct muster_client *client);
 
-/* drive.c: nobody blocks for what was just posted: the background thread is to look after it at
- * once, and not after its rest. Lock held. */
+/* drive.c: no thread blocks for what was just posted: the background thread drives at once, without
+ * its rest. Lock held. */
 void mst_lib_hurry(struct muster_client *client);
 
-/* start.c: the user's calls that go on by themselves. Ends them all; lock held. */
+/* start.c: the started calls. Ends them all; lock held. */
 void mst_lib_calls_end(struct muster_client *client, muster_status status);
-/* The client is going: their handles stay, as something that is over. */
+/* The client is about to be freed: their handles stay, finished. */
 void mst_lib_calls_detach(struct muster_client *client);
 void mst_lib_calls_init(struct muster_client *client);
 
 /* error.c: " rank 1 (#2, silent 12.4 s, node b3), ... and 3 more" of `all`. */
 void mst_lib_add_names(struct mst_text *text, const struct mst_detail *detail, uint32_t all);
 
-/* error.c: the session is over: why. Lock held. */
+/* error.c: the reason for which the session is over. Lock held. */
 muster_status mst_lib_fail_again(struct muster_client *client, struct muster_error *err,
                                  const char *what);
 
-/* heard.c: what this process knew of the job when its last client of it was closed: for a process
- * that opens one for each run. */
+/* heard.c: `heard` of the last client of the job that this process closed: for a process that opens
+ * a client for each run. */
 uint64_t mst_lib_heard(const char *job);
 void mst_lib_heard_keep(const char *job, uint64_t heard);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which secret a client has, and TLS for it. The bytes stay in memory for a moment only. */
+/* The secret of a client, and TLS with it. Its bytes are in memory only for a moment. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -34,8 +34,8 @@ bool mst_lib_secret_given(const struct mst_lib_secret *secret)
     return secret->fd >= 0 || (secret->file && *secret->file);
 }
 
-static muster_status read_it(const struct mst_lib_secret *secret, struct mst_secret *bytes,
-                             struct muster_client *client, struct muster_error *why)
+static muster_status read_secret(const struct mst_lib_secret *secret, struct mst_secret *bytes,
+                                 struct muster_client *client, struct muster_error *why)
 {
     if (secret->fd >= 0) {
         (void)snprintf(client->secret_name, sizeof(client->secret_name), "descriptor %d",
@@ -46,73 +46,61 @@ static muster_status read_it(const struct mst_lib_secret *secret, struct mst_sec
     return mst_secret_read(secret->file, bytes, why);
 }
 
-/* What a file has, as that of the run that started this process, is there to be read again. */
-static bool can_be_read_once(const struct mst_lib_secret *secret)
+/* `share`: also as a descriptor that can be read again. */
+static muster_status make_context(struct muster_client *client, const struct mst_lib_secret *secret,
+                                  bool share, enum mst_tls_side side, struct mst_tls_context **out,
+                                  struct muster_error *err, const char *what)
 {
-    return secret->fd >= 0 && lseek((int)secret->fd, 0, SEEK_CUR) < 0;
-}
+    struct mst_secret bytes = {.size = 0};
+    struct muster_error why = {0};
+    muster_status status = read_secret(secret, &bytes, client, &why);
 
-/* A pipe can be read once, and the descriptor may be closed. */
-static muster_status keep(const struct mst_lib_secret *secret, const struct mst_secret *bytes,
-                          struct muster_client *client, struct muster_error *why)
-{
-    if (secret->fd >= 0) {
-        return mst_secret_share(bytes, &client->secret_fd, why);
+    if (status == MUSTER_OK && share) {
+        status = mst_secret_share(&bytes, &client->secret_fd, &why);
     }
-    client->secret_file = strdup(secret->file);
-    return client->secret_file ? MUSTER_OK : mst_lib_fail(why, MUSTER_ENOMEM, "secret", NULL);
+    if (status == MUSTER_OK) {
+        status = mst_tls_context_new(out, side, &bytes, &why);
+    }
+    mst_secret_wipe(&bytes);
+    return status == MUSTER_OK ? status : mst_lib_refuse(err, what, "%s", why.text);
 }
 
 muster_status mst_lib_secret_use(const struct mst_lib_secret *secret, const char *addr,
                                  struct muster_client *client, struct muster_error *err)
 {
-    struct mst_secret bytes = {.size = 0};
-    struct muster_error why = {0};
-    muster_status status;
+    bool share;
 
     client->insecure = secret->insecure;
-    client->secret_ask = *secret;
-    client->secret_ask.file = NULL;
+    client->secret = *secret;
+    client->secret.file = NULL;
     if (secret->file && *secret->file) {
-        client->secret_given = strdup(secret->file);
-        if (!client->secret_given) {
+        client->secret.file = client->secret_path = strdup(secret->file);
+        if (!client->secret_path) {
             return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
         }
-        client->secret_ask.file = client->secret_given;
     }
     if (!mst_lib_secret_given(secret) || !mst_addresses_speak_tcp(addr)) {
         return MUSTER_OK; /* the user's own socket needs none */
     }
-    status = read_it(secret, &bytes, client, &why);
-    if (status == MUSTER_OK && (secret->keep || can_be_read_once(secret))) {
-        status = keep(secret, &bytes, client, &why);
+    if (secret->keep && secret->fd < 0) {
+        client->secret_file = client->secret_path;
     }
-    if (status == MUSTER_OK) {
-        status = mst_tls_context_new(&client->tls, MST_TLS_CLIENT, &bytes, &why);
-    }
-    mst_secret_wipe(&bytes);
-    return status == MUSTER_OK ? status : mst_lib_refuse(err, "open", "%s", why.text);
+    /* A pipe can be read once, and the program may close the descriptor. */
+    share = secret->fd >= 0 && (secret->keep || lseek((int)secret->fd, 0, SEEK_CUR) < 0);
+    return make_context(client, secret, share, MST_TLS_CLIENT, &client->tls, err, "open");
 }
 
 muster_status mst_lib_secret_tls(struct muster_client *client, enum mst_tls_side side,
                                  struct mst_tls_context **out, struct muster_error *err)
 {
-    struct mst_lib_secret ask = client->secret_ask;
-    struct mst_secret bytes = {.size = 0};
-    struct muster_error why = {0};
-    muster_status status;
+    struct mst_lib_secret secret = client->secret;
 
     *out = NULL;
-    if (!mst_lib_secret_given(&ask)) {
+    if (!mst_lib_secret_given(&secret)) {
         return MUSTER_OK;
     }
     if (client->secret_fd >= 0) {
-        ask.fd = client->secret_fd;
+        secret.fd = client->secret_fd;
     }
-    status = read_it(&ask, &bytes, client, &why);
-    if (status == MUSTER_OK) {
-        status = mst_tls_context_new(out, side, &bytes, &why);
-    }
-    mst_secret_wipe(&bytes);
-    return status == MUSTER_OK ? status : mst_lib_refuse(err, "secret", "%s", why.text);
+    return make_context(client, &secret, false, side, out, err, "secret");
 }
