@@ -245,14 +245,10 @@ static muster_status fill_client(struct muster_client *client, struct mst_lib_wa
     char own_host[HOST_ROOM] = "?";
     muster_status status;
 
-    client->pid = getpid();
     client->role = wanted->open.role;
     client->log = wanted->options.log;
     client->log_ctx = wanted->options.log_ctx;
     client->opened_ns = mst_lib_now_ns();
-    mst_list_init(&client->waiters);
-    mst_lib_calls_init(client);
-    (void)pthread_mutex_init(&client->lock, NULL);
     client->caller_event = mst_system_event();
     client->background_event = client->caller_event < 0 ? -1 : mst_system_event();
     if (client->background_event < 0) {
@@ -495,7 +491,14 @@ static muster_status open_any(muster_client **out, const struct muster_client_op
     if (!client) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
     }
-    mst_list_init(&client->timers); /* it is closed also where it was not filled */
+    client->pid = getpid();
+    client->references = 1;
+    (void)pthread_mutex_init(&client->lock, NULL);
+    mst_list_init(&client->waiters);
+    mst_list_init(&client->timers);
+    mst_list_init(&client->calls);
+    mst_list_init(&client->over);
+    mst_list_init(&client->dispatchers);
     status = open_client(client, &wanted, timeout_ms, err);
     if (status != MUSTER_OK) {
         muster_client_close(client);

@@ -40,7 +40,7 @@ static void close_descriptors(const struct muster_client *client)
 
 static void free_client(struct muster_client *client)
 {
-    mst_lib_calls_detach(client);
+    mst_lib_calls_close(client);
     while (mst_list_take(&client->timers)) {
     }
     MST_LIB_HOOKS(hook, client, release)
@@ -58,8 +58,8 @@ static void free_client(struct muster_client *client)
     free(client->addr);
     free(client->job);
     free(client->host);
-    (void)pthread_mutex_destroy(&client->lock);
-    free(client);
+    mst_lib_lock(client);
+    mst_lib_release(client);
 }
 
 enum { LAST_WORDS = 2 };
@@ -160,7 +160,7 @@ static bool is_within(struct muster_client *client)
 
 static void close_client(muster_client *client)
 {
-    if (client && client->pid != 0 && client->pid != getpid()) {
+    if (client && client->pid != getpid()) {
         abandon(client);
         return;
     }

@@ -325,7 +325,7 @@ static void turn_for_poller(struct muster_client *client)
 
 void mst_lib_unlock(muster_client *client)
 {
-    if (client->dirty && !client->poisoned) {
+    if (client->dirty && !client->poisoned && !client->closed) {
         turn_for_poller(client);
     }
     drop_lock(client);

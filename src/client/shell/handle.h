@@ -80,13 +80,13 @@ struct muster_client {
     atomic_bool poisoned;
     bool interrupted;
     bool ended;
-    bool freed;               /* start.c: visitors are not admitted any more */
+    bool closed;              /* only its lock and its flags may be used */
     muster_status end_status; /* OK: the session lives, or will */
     char end_text[400];       /* why it ended, in words */
 
     /* start.c */
     uint32_t open_calls;         /* of the user, blocking or started */
-    uint32_t visitors;           /* threads that use a started call; under MST_LOCK_VISITS */
+    uint32_t references;         /* of the handle and of the started calls: start.c */
     struct mst_list calls;       /* started and not freed */
     struct mst_list over;        /* finished, in that order: to be dispatched */
     struct mst_list dispatchers; /* threads in muster_client_dispatch */
@@ -260,9 +260,10 @@ void mst_lib_hurry(struct muster_client *client);
 
 /* start.c: the started calls. Ends them all; lock held. */
 void mst_lib_calls_end(struct muster_client *client, muster_status status);
-/* The client is about to be freed: their handles stay, finished. */
-void mst_lib_calls_detach(struct muster_client *client);
-void mst_lib_calls_init(struct muster_client *client);
+/* The client is closed from now on; their handles stay, finished. Lock not held. */
+void mst_lib_calls_close(struct muster_client *client);
+/* Drops a reference, and the lock. */
+void mst_lib_release(struct muster_client *client);
 
 /* error.c: " rank 1 (#2, silent 12.4 s, node b3), ... and 3 more" of `all`. */
 void mst_lib_add_names(struct mst_text *text, const struct mst_detail *detail, uint32_t all);

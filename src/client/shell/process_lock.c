@@ -6,7 +6,6 @@
 static pthread_mutex_t locks[MST_PROCESS_LOCKS] = {[MST_LOCK_ENVIRONMENT] =
                                                        PTHREAD_MUTEX_INITIALIZER,
                                                    [MST_LOCK_HEARD] = PTHREAD_MUTEX_INITIALIZER,
-                                                   [MST_LOCK_VISITS] = PTHREAD_MUTEX_INITIALIZER,
                                                    [MST_LOCK_EXIT] = PTHREAD_MUTEX_INITIALIZER,
                                                    [MST_LOCK_SIGNALS] = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -41,9 +40,4 @@ void mst_process_unlock(enum mst_process_lock which)
 {
     (void)pthread_mutex_unlock(&locks[which]);
     mst_uncancelled_end();
-}
-
-void mst_process_wait(enum mst_process_lock which, pthread_cond_t *condition)
-{
-    (void)pthread_cond_wait(condition, &locks[which]);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Started calls. A call is in `calls` of its client until it is freed, and in `over` from its end
  * until it is dispatched; the thread that drives the connection ends it. Only
- * muster_client_dispatch runs its callback, without the lock. */
+ * muster_client_dispatch runs its callback, without the lock.
+ *
+ * A call may be used while and after its client is closed. So it holds a reference to the client:
+ * with the last one the memory is freed, of which a closed client uses the lock and its flags. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +12,16 @@
 
 #include "base/panic.h"
 #include "client/shell/call.h"
-#include "client/shell/process_lock.h"
 #include "client/shell/uncancelled.h"
 #include "os/system.h"
 
 struct muster_call {
     struct mst_call core;
-    struct mst_list link; /* in calls of the client; not linked: the client was freed */
+    struct mst_list link; /* in calls of the client */
     struct mst_list over; /* in over of the client */
     muster_call_done *done;
     void *ctx;
-    bool abandoned; /* freed, and its memory goes with the client */
-    pid_t pid;
-    const struct muster_client *owner; /* only to be compared: it may be freed */
+    bool abandoned; /* freed in a callback of the client: its memory is freed with the close */
     struct muster_error error;
     char room[]; /* what is attempted; the name that is kept */
 };
@@ -32,58 +32,6 @@ struct dispatcher {
     pthread_t thread;
     muster_call *call; /* whose callback it runs; NULL: none, or it was freed there */
 };
-
-/* ---- a call and the end of its client ----
- *
- * One thread may use a call while another one closes the client. The first visits the client, which
- * detaches its calls once all visitors have left. A visitor that comes in between waits for that:
- * until then the call is in the client's list. */
-
-static pthread_cond_t last_left = PTHREAD_COND_INITIALIZER;
-static pthread_cond_t calls_free = PTHREAD_COND_INITIALIZER;
-
-/* The call's client, until visit_end; NULL: it was freed, or is another process's. */
-static struct muster_client *visit_begin(const muster_call *call)
-{
-    struct muster_client *client;
-
-    if (call->pid != getpid()) {
-        return NULL;
-    }
-    if (mst_lib_holds(call->owner)) {
-        return call->core.client; /* in a callback of it, which it outlives */
-    }
-    mst_process_lock(MST_LOCK_VISITS);
-    while (call->core.client && call->core.client->freed) {
-        mst_process_wait(MST_LOCK_VISITS, &calls_free);
-    }
-    client = call->core.client;
-    if (client) {
-        client->visitors++;
-    }
-    mst_process_unlock(MST_LOCK_VISITS);
-    return client;
-}
-
-static void visit_end(struct muster_client *client)
-{
-    if (mst_lib_holds(client)) {
-        return;
-    }
-    mst_process_lock(MST_LOCK_VISITS);
-    client->visitors--;
-    if (client->visitors == 0) {
-        (void)pthread_cond_broadcast(&last_left);
-    }
-    mst_process_unlock(MST_LOCK_VISITS);
-}
-
-void mst_lib_calls_init(struct muster_client *client)
-{
-    mst_list_init(&client->calls);
-    mst_list_init(&client->over);
-    mst_list_init(&client->dispatchers);
-}
 
 /* ---- starting ---- */
 
@@ -132,8 +80,6 @@ static muster_call *moved(const struct mst_call *call)
             copy->core.kept = memcpy(copy->room + what_size, call->kept, kept_size);
         }
         copy->core.post.ctx = &copy->core;
-        copy->pid = getpid();
-        copy->owner = call->client;
     }
     return copy;
 }
@@ -157,6 +103,7 @@ muster_status mst_call_start(struct mst_call *call, muster_call **out)
         started->core.err = &started->error;
         started->core.tell = queue_core;
         mst_list_append(&client->calls, &started->link);
+        client->references++;
         if (status == MUSTER_MORE) {
             mst_lib_hurry(client);
         } else {
@@ -183,47 +130,35 @@ void mst_lib_calls_end(struct muster_client *client, muster_status status)
     }
 }
 
-static void detach(struct muster_client *client)
+void mst_lib_calls_close(struct muster_client *client)
 {
+    mst_lib_lock(client);
+    client->closed = true;
     MST_LIST_EACH(link, following, &client->calls)
     {
         muster_call *call = MST_CONTAINER(link, struct muster_call, link);
 
-        mst_list_remove(&call->link);
-        mst_list_remove(&call->over);
-        call->core.client = NULL;
         if (call->abandoned) {
+            mst_list_remove(link);
+            client->references--;
             free(call);
         }
     }
+    mst_lib_unlock(client);
 }
 
-void mst_lib_calls_detach(struct muster_client *client)
+void mst_lib_release(struct muster_client *client)
 {
-    mst_process_lock(MST_LOCK_VISITS);
-    client->freed = true;
-    while (client->visitors > 0) {
-        mst_process_wait(MST_LOCK_VISITS, &last_left);
+    bool last = --client->references == 0;
+
+    mst_lib_unlock(client);
+    if (last) {
+        (void)pthread_mutex_destroy(&client->lock);
+        free(client);
     }
-    if (client->calls.next) { /* else it was not filled */
-        detach(client);
-    }
-    (void)pthread_cond_broadcast(&calls_free);
-    mst_process_unlock(MST_LOCK_VISITS);
 }
 
 /* ---- waiting, cancelling, freeing ---- */
-
-static muster_status result_of(muster_call *call, struct muster_client *client,
-                               struct muster_error *err)
-{
-    muster_status status = client ? mst_call_status(&call->core) : call->core.status;
-
-    if (status < 0 && err) {
-        *err = call->error;
-    }
-    return status;
-}
 
 static bool is_over(void *ctx)
 {
@@ -231,9 +166,11 @@ static bool is_over(void *ctx)
 }
 
 /* Lock held. */
-static muster_status wait_for(muster_call *call, struct muster_client *client, int64_t timeout_ms,
-                              struct muster_error *err)
+static muster_status wait_for(muster_call *call, int64_t timeout_ms, struct muster_error *err)
 {
+    struct muster_client *client = call->core.client;
+    muster_status status;
+
     if (!call->core.over && timeout_ms != 0) {
         if (mst_lib_thread.no_waiting) {
             return mst_lib_forbidden(err, call->core.what);
@@ -248,70 +185,70 @@ static muster_status wait_for(muster_call *call, struct muster_client *client, i
     if (client->poisoned) {
         mst_call_end(&call->core, MUSTER_EINTERNAL);
     }
-    return result_of(call, client, err);
+    status = mst_call_status(&call->core);
+    if (status < 0 && err) {
+        *err = call->error;
+    }
+    return status;
 }
 
 muster_status muster_call_wait(muster_call *call, int64_t timeout_ms, struct muster_error *err)
 {
-    struct muster_client *client;
     muster_status status;
 
     if (!call) {
         return mst_lib_refuse(err, "wait for a call", "the call is NULL");
     }
-    if (call->pid != getpid()) {
-        return mst_lib_refuse(err, call->core.what, "%s", MST_LIB_OF_THE_PARENT);
-    }
-    client = visit_begin(call);
-    if (!client) {
-        return result_of(call, NULL, err);
-    }
-    status = mst_lib_enter(client, err, call->core.what);
+    status = mst_lib_enter(call->core.client, err, call->core.what);
     if (status == MUSTER_OK) {
-        mst_lib_lock(client);
-        status = wait_for(call, client, timeout_ms, err);
-        mst_lib_unlock(client);
+        mst_lib_lock(call->core.client);
+        status = wait_for(call, timeout_ms, err);
+        mst_lib_unlock(call->core.client);
     }
-    visit_end(client);
     return status;
 }
 
-/* The call's client with its lock, which a callback of the client holds already: then *locked is
- * false. NULL: as visit_begin. */
-static struct muster_client *enter(muster_call *call, bool *locked)
+static void leave(const muster_call *call, bool locked)
 {
-    struct muster_client *client = call ? visit_begin(call) : NULL;
+    if (locked) {
+        mst_lib_unlock(call->core.client);
+    }
+}
 
-    *locked = client && !mst_lib_holds(client);
+/* Takes the lock of the call's client, unless a callback of the client holds it already: then
+ * *locked is false. False: the client is closed, or another process's, and the lock not taken. */
+static bool enter(const muster_call *call, bool *locked)
+{
+    struct muster_client *client = call ? call->core.client : NULL;
+
+    if (!client || client->pid != getpid()) {
+        return false;
+    }
+    *locked = !mst_lib_holds(client);
     if (*locked) {
         mst_lib_lock(client);
     }
-    return client;
-}
-
-static void leave(struct muster_client *client, bool locked)
-{
-    if (locked) {
-        mst_lib_unlock(client);
+    if (!client->closed) {
+        return true;
     }
-    visit_end(client);
+    leave(call, *locked);
+    return false;
 }
 
 void muster_call_cancel(muster_call *call)
 {
     bool locked;
-    struct muster_client *client = enter(call, &locked);
 
-    if (!client) {
+    if (!enter(call, &locked)) {
         return;
     }
     if (!call->core.over) {
         mst_call_end(&call->core, MUSTER_ECANCELLED);
         (void)mst_lib_refuse(&call->error, call->core.what, "cancelled");
         call->error.status = MUSTER_ECANCELLED;
-        mst_lib_wake_ready(client);
+        mst_lib_wake_ready(call->core.client);
     }
-    leave(client, locked);
+    leave(call, locked);
 }
 
 /* The dispatcher that runs the call's callback, on `thread` or on any (NULL); NULL: none. */
@@ -333,35 +270,42 @@ static bool has_returned(void *ctx)
     return !dispatcher_of(ctx, NULL);
 }
 
-/* In a callback of the client the machine may be reporting this very call: its memory stays until
- * the client is freed. */
+static void end(muster_call *call)
+{
+    call->done = NULL;
+    mst_call_end(&call->core, MUSTER_ECANCELLED);
+    unqueue(call);
+}
+
 void muster_call_free(muster_call *call)
 {
-    bool locked;
-    struct muster_client *client = enter(call, &locked);
+    struct muster_client *client = call ? call->core.client : NULL;
 
-    if (client) {
+    if (!client || client->pid != getpid()) {
+        free(call);
+        return;
+    }
+    if (mst_lib_holds(client)) { /* in a callback, in which the machine may report this very call */
+        end(call);
+        call->abandoned = true;
+        return;
+    }
+    mst_lib_lock(client);
+    if (!client->closed) {
         const pthread_t self = pthread_self();
-        struct dispatcher *own;
+        struct dispatcher *own = dispatcher_of(call, &self);
 
-        call->done = NULL;
-        mst_call_end(&call->core, MUSTER_ECANCELLED);
-        unqueue(call);
-        if (!locked) {
-            call->abandoned = true;
-            return;
-        }
-        own = dispatcher_of(call, &self);
+        end(call);
         if (own) {
             own->call = NULL;
         }
         if (!has_returned(call)) {
             (void)mst_lib_wait(client, has_returned, call, NEVER);
         }
-        mst_list_remove(&call->link);
-        leave(client, true);
     }
+    mst_list_remove(&call->link);
     free(call);
+    mst_lib_release(client);
 }
 
 /* ---- callbacks ---- */
@@ -369,17 +313,16 @@ void muster_call_free(muster_call *call)
 void muster_call_on_done(muster_call *call, muster_call_done *done, void *ctx)
 {
     bool locked;
-    struct muster_client *client = enter(call, &locked);
 
-    if (!client) {
+    if (!enter(call, &locked)) {
         return;
     }
     call->done = done;
     call->ctx = ctx;
-    if (done && call->core.over && !client->closing) {
+    if (done && call->core.over && !call->core.client->closing) {
         queue(call);
     }
-    leave(client, locked);
+    leave(call, locked);
 }
 
 muster_status muster_client_fd(muster_client *client, int *fd_out, struct muster_error *err)
