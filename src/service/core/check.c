@@ -65,8 +65,7 @@ static void check_link(const struct mst_core *core, const struct mst_link *link)
         MST_ASSERT(link->session->link == link && link->session->core == core);
         MST_ASSERT(link->end == MST_LINK_NEVER && !link->job);
     }
-    MST_EACH(const struct mst_waiter, waiter, &link->waiters, in_link)
-    {
+    MST_EACH(waiter, &link->waiters, const struct mst_waiter, in_link) {
         MST_ASSERT(waiter->link == link && waiter->stage != MST_ADMITTED);
         if (waiter->stage == MST_WAITING) {
             MST_ASSERT(link->session && waiter->job == link->session->job);
@@ -91,8 +90,7 @@ static void check_pinned(const struct mst_core *core)
     for (; link; link = mst_link_next(link)) {
         awaited += link->awaited;
         holders += link->waiter_count;
-        MST_EACH(const struct mst_waiter, waiter, &link->waiters, in_link)
-        {
+        MST_EACH(waiter, &link->waiters, const struct mst_waiter, in_link) {
             shares += mst_pin_share(waiter);
         }
     }
@@ -140,8 +138,7 @@ static void check_hosts(const struct mst_job *job)
         members += host->members;
         sessions += host->sessions;
     }
-    MST_EACH(const struct mst_session, session, &job->sessions, in_job)
-    {
+    MST_EACH(session, &job->sessions, const struct mst_session, in_job) {
         sessions -= session->place != NULL;
         members -= session->place != NULL && !session->claiming;
     }
@@ -281,8 +278,7 @@ static void check_key(const struct mst_job *job, const struct mst_keyspace *spac
     /* Every record has a reason, and no request waits for an existing key. */
     MST_ASSERT(key->revision != 0 || !mst_list_empty(&key->waits));
     MST_ASSERT(!key->value || mst_list_empty(&key->waits));
-    MST_EACH(const struct mst_key_wait, wait, &key->waits, in_key)
-    {
+    MST_EACH(wait, &key->waits, const struct mst_key_wait, in_key) {
         MST_ASSERT(wait->key == key && wait->waiter->stage == MST_WAITING);
         MST_ASSERT(wait->waiter->job == job);
     }
@@ -430,8 +426,7 @@ static void check_job(const struct mst_core *core, const struct mst_job *job)
     uint32_t count = 0;
 
     MST_ASSERT(job->core == core && !job->dropped);
-    MST_EACH(const struct mst_session, session, &job->sessions, in_job)
-    {
+    MST_EACH(session, &job->sessions, const struct mst_session, in_job) {
         MST_ASSERT(session->job == job);
         count++;
     }

@@ -42,8 +42,7 @@ uint64_t mst_core_digest(const struct mst_core *core)
     uint64_t digest = mst_digest_number(mst_core_kept_digest(core), core->now_ns);
 
     for (const struct mst_link *link = mst_link_first(core); link; link = mst_link_next(link)) {
-        MST_EACH(const struct mst_waiter, waiter, &link->waiters, in_link)
-        {
+        MST_EACH(waiter, &link->waiters, const struct mst_waiter, in_link) {
             digest = add_waiter(digest, waiter);
         }
     }

@@ -84,8 +84,7 @@ void mst_generation_clear_seat(struct mst_member *member)
 
 static void tell_seal(struct mst_job *job)
 {
-    MST_EACH(struct mst_waiter, waiter, &job->seal->waiters, in_round)
-    {
+    MST_EACH(waiter, &job->seal->waiters, struct mst_waiter, in_round) {
         mst_waiter_set_view(waiter, mst_generation_view(job, waiter->member));
     }
     mst_round_tell(job->seal);

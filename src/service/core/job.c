@@ -220,8 +220,7 @@ static void vacate(struct mst_job *job)
 
 static bool has_agent(const struct mst_job *job)
 {
-    MST_EACH(const struct mst_session, session, &job->sessions, in_job)
-    {
+    MST_EACH(session, &job->sessions, const struct mst_session, in_job) {
         if (session->member && session->role == MST_ROLE_AGENT) {
             return true;
         }

@@ -242,8 +242,7 @@ static void expect_joins(struct mst_archive *archive, struct mst_core *core)
 
     MST_NAMED_EACH(struct mst_job, job, &core->jobs)
     {
-        MST_EACH(const struct mst_member, member, &job->ready, in_ready)
-        {
+        MST_EACH(member, &job->ready, const struct mst_member, in_ready) {
             (void)mst_archive_expect(archive, member->session && member->session->join &&
                                                   !mst_member_seated(member));
         }

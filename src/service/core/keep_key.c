@@ -93,8 +93,7 @@ void mst_keep_keys(struct mst_archive *archive, struct mst_job *job)
 {
     keep_space(archive, job, &job->keys);
     keep_space(archive, job, &job->generation_keys);
-    MST_EACH(struct mst_session, session, &job->sessions, in_job)
-    {
+    MST_EACH(session, &job->sessions, struct mst_session, in_job) {
         mst_archive_list(archive, &session->owned, sizeof(uint64_t), keep_owned, session);
     }
 }

@@ -36,19 +36,6 @@ static inline void *mst_part_record(void *member, size_t offset)
     return member ? (char *)member - offset : NULL;
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): a declared name cannot be in parentheses. */
-/* Each record of a list, which the body leaves in the list. */
-#define MST_EACH(type, record, list, member)                                                       \
-    for (type *record = MST_FOUND(mst_part_next((list), (list)), type, member); record;            \
-         record = MST_FOUND(mst_part_next((list), &record->member), type, member))
-/* NOLINTEND(bugprone-macro-parentheses) */
-
-static inline struct mst_list *mst_part_next(const struct mst_list *list,
-                                             const struct mst_list *node)
-{
-    return node->next != list ? node->next : NULL;
-}
-
 struct mst_core;
 struct mst_host;
 struct mst_job;

@@ -108,8 +108,7 @@ uint64_t mst_core_pinned_by(const struct mst_core *core, struct mst_conn conn)
     if (!link || core->pinned_bytes == 0) {
         return bytes;
     }
-    MST_EACH(const struct mst_waiter, waiter, &link->deferred, todo.link)
-    {
+    MST_EACH(waiter, &link->deferred, const struct mst_waiter, todo.link) {
         bytes += mst_pin_share(waiter);
     }
     return bytes;

@@ -583,8 +583,7 @@ static void arrive(struct mst_session *session, struct mst_waiter *waiter, struc
 /* A contribution counts once. A repeat on the same connection cancels the request that waits. */
 static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
 {
-    MST_EACH(struct mst_waiter, earlier, &waiter->link->waiters, in_link)
-    {
+    MST_EACH(earlier, &waiter->link->waiters, struct mst_waiter, in_link) {
         if (earlier->stage == MST_WAITING && earlier->round == round) {
             earlier->detail = MST_DETAIL_ROUND;
             mst_waiter_answer(earlier, MUSTER_ECANCELLED);

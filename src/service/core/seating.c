@@ -113,8 +113,7 @@ static void choose(struct mst_job *job, uint32_t seats)
         member->chosen = seats > 0 && stands_at_seal(job, member);
         seats -= member->chosen;
     }
-    MST_EACH(struct mst_member, joiner, &job->ready, in_ready)
-    {
+    MST_EACH(joiner, &job->ready, struct mst_member, in_ready) {
         joiner->chosen = seats > 0;
         seats -= joiner->chosen;
     }

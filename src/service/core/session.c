@@ -74,8 +74,7 @@ static void end_waits(const struct mst_session *session)
 {
     struct mst_link *link = session->link;
 
-    MST_EACH(struct mst_waiter, waiter, &link->waiters, in_link)
-    {
+    MST_EACH(waiter, &link->waiters, struct mst_waiter, in_link) {
         if (waiter->stage == MST_WAITING) {
             mst_waiter_set_view(waiter, mst_generation_outside_view(session->job, session->member));
             mst_waiter_answer(waiter, MUSTER_EFENCED);
@@ -195,8 +194,7 @@ static bool is_piled_up(const struct mst_link *link)
     if (link->waiter_count <= MST_LINK_WAITERS_MAX) {
         return false;
     }
-    MST_EACH(const struct mst_waiter, waiter, &link->waiters, in_link)
-    {
+    MST_EACH(waiter, &link->waiters, const struct mst_waiter, in_link) {
         count += waiter->stage == MST_WAITING && may_pile_up(waiter->command);
     }
     return count >= MST_LINK_WAITERS_MAX;

@@ -202,8 +202,7 @@ void mst_waiter_name_holder(struct mst_waiter *waiter, struct mst_member *member
 
 struct mst_waiter *mst_waiter_find(const struct mst_link *link, uint64_t id)
 {
-    MST_EACH(struct mst_waiter, waiter, &link->waiters, in_link)
-    {
+    MST_EACH(waiter, &link->waiters, struct mst_waiter, in_link) {
         if (waiter->id == id && waiter->stage == MST_WAITING) {
             return waiter;
         }
