@@ -111,10 +111,10 @@ static muster_status read_launcher(struct mst_lib_wanted *wanted, struct muster_
         return MUSTER_OK;
     }
     status = mst_lib_where(&wanted->where, err);
-    if (status == MUSTER_OK && wanted->where.launched) {
-        wanted->open.index = wanted->where.index;
+    if (status == MUSTER_OK && wanted->where.launcher != MST_LAUNCHER_NONE) {
+        wanted->open.index = wanted->where.place.rank;
         if (wanted->open.size == 0) {
-            wanted->open.size = wanted->where.size;
+            wanted->open.size = wanted->where.place.size;
         }
     }
     return status;
@@ -163,7 +163,8 @@ static muster_status find_secret(struct mst_lib_wanted *wanted, struct muster_er
  * launcher started on this machine. */
 static muster_status read_nowhere(struct mst_lib_wanted *wanted, struct muster_error *err)
 {
-    const struct mst_lib_where *where = &wanted->where;
+    const struct mst_discovered *place = &wanted->where.place;
+    bool launched = wanted->where.launcher != MST_LAUNCHER_NONE;
 
     if (wanted->open.role != MST_ROLE_RANK || wanted->index_set) {
         return mst_lib_refuse(
@@ -171,15 +172,15 @@ static muster_status read_nowhere(struct mst_lib_wanted *wanted, struct muster_e
             "no address of a service: set MUSTER_ADDR or options.addr (unix:/path "
             "or HOST:PORT)");
     }
-    if (!where->launched && wanted->open.size > 1) {
+    if (!launched && wanted->open.size > 1) {
         return mst_lib_refuse(err, "open",
                               "the job is to have several ranks, but nothing tells which one this "
                               "is and where their service is: set MUSTER_INDEX and MUSTER_ADDR");
     }
-    if (where->launched && !where->single && !where->together) {
-        return mst_lib_where_apart(where, err);
+    wanted->share = launched && place->size != 1;
+    if (wanted->share && place->local_size != place->size) {
+        return mst_lib_where_apart(&wanted->where, err);
     }
-    wanted->share = where->launched && !where->single;
     wanted->alone = !wanted->share;
     if (wanted->share) {
         mst_lib_where_name(&wanted->where);
@@ -219,7 +220,7 @@ static const char *job_of(const struct mst_lib_wanted *wanted)
     if (job || wanted->alone) {
         return job;
     }
-    return wanted->where.job[0] != '\0' ? wanted->where.job : "default";
+    return wanted->where.place.job[0] != '\0' ? wanted->where.place.job : "default";
 }
 
 muster_status mst_lib_wanted_read(struct mst_lib_wanted *wanted,

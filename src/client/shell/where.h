@@ -2,25 +2,18 @@
 #ifndef MST_CLIENT_SHELL_WHERE_H
 #define MST_CLIENT_SHELL_WHERE_H
 
-/* The place of a rank that was told none: from its launcher's variables. */
-
-#include <stdbool.h>
-#include <stdint.h>
+/* The place of a rank without an index: from its launcher's variables. */
 
 #include "discover/discover.h"
 #include "muster/status.h"
 
 struct mst_lib_where {
-    bool launched; /* by a launcher we know; else nothing below is set */
-    bool together; /* all its ranks are on this machine */
-    bool single;   /* it is the only one */
-    uint32_t index, size;
-    char job[MST_DISCOVER_JOB_ROOM]; /* "": the launcher names none */
-    char whose[160];                 /* "4 ranks of openmpi-123", for a line */
     enum mst_launcher launcher;
+    struct mst_discovered place;
+    char whose[160]; /* "4 ranks of openmpi-123", for a line */
 };
 
-/* EINVAL with the line of the trap. */
+/* EINVAL, with the reason, for variables that contradict each other or are incomplete. */
 muster_status mst_lib_where(struct mst_lib_where *out, struct muster_error *err);
 
 /* Names the job after the launcher's process where the launcher names none; only the ranks of this
