@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings as a program gives them: the options, else MUSTER_<NAME>, else the default. */
+/* Settings of a program: its options, else MUSTER_<NAME>, else the default. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,34 +30,21 @@ muster_status mst_environment_copy(struct mst_environment *out)
     return status;
 }
 
-static char upper(char c)
-{
-    if (c < 'a' || c > 'z') {
-        return c;
-    }
-    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[c - 'a'];
-}
-
-static const char *environment_of(const char *name)
+const char *mst_lib_setting_text(const char *name)
 {
     char variable[64] = "MUSTER_";
     size_t size = strlen(variable);
     const char *value;
 
     for (; *name && size + 1 < sizeof(variable); name++) {
-        variable[size++] = upper(*name);
+        bool small = *name >= 'a' && *name <= 'z';
+
+        variable[size++] = (char)(small ? *name - 'a' + 'A' : *name);
     }
     variable[size] = '\0';
     mst_environment_lock();
     value = getenv(variable);
     mst_environment_unlock();
-    return value;
-}
-
-const char *mst_lib_setting_text(const char *name)
-{
-    const char *value = environment_of(name);
-
     return value && *value ? value : NULL;
 }
 
@@ -84,27 +71,22 @@ muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
     return MUSTER_OK;
 }
 
-static muster_status check(const char *name, int64_t value, struct muster_error *err)
-{
-    const struct mst_setting *setting = mst_setting_find(name);
-
-    if (setting && value >= setting->least && value <= setting->most) {
-        return MUSTER_OK;
-    }
-    return mst_lib_refuse(err, name, "%" PRId64 " is not from %" PRId64 " to %" PRId64, value,
-                          setting ? setting->least : 0, setting ? setting->most : 0);
-}
-
 static muster_status read_number(struct mst_option *option, struct muster_error *err)
 {
+    const struct mst_setting *setting = mst_setting_find(option->name);
+    bool never = option->given < 0 && option->how & MST_OPTION_NEVER;
     bool set = false;
     muster_status status;
 
-    option->by = MST_BY_OPTION;
-    option->value = option->given;
     if (option->given != 0) {
-        option->value = option->given < 0 && option->how & MST_OPTION_NEVER ? -1 : option->given;
-        return check(option->name, option->value, err);
+        option->by = MST_BY_OPTION;
+        option->value = never ? -1 : option->given;
+        if (setting && option->value >= setting->least && option->value <= setting->most) {
+            return MUSTER_OK;
+        }
+        return mst_lib_refuse(err, option->name, "%" PRId64 " is not from %" PRId64 " to %" PRId64,
+                              option->value, setting ? setting->least : 0,
+                              setting ? setting->most : 0);
     }
     status = mst_lib_setting(option->name, &option->value, &set, err);
     option->by = set ? MST_BY_ENVIRONMENT : MST_BY_DEFAULT;

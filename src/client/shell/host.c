@@ -47,7 +47,7 @@ static void call_complete(void *ctx, const struct mst_reply *reply)
     mst_host_drain(host);
 }
 
-/* Not OK: the call cannot be made, and its refusal is owed to the machine. */
+/* Not OK: the call cannot be made, and the machine gets that as its reply. */
 static muster_status call_make(struct mst_machine_host *host,
                                const struct mst_machine_effect *effect)
 {
@@ -105,8 +105,7 @@ void mst_host_drop(struct mst_machine_host *host)
 
 /* ---- effects ---- */
 
-/* What is owed to the machine once the effect is done: a refusal, which it may borrow, or the
- * answer of its shell. */
+/* Afterwards the machine gets a refusal, which it may borrow, or the answer of its shell. */
 static bool carry_out(struct mst_machine_host *host, const struct mst_machine_effect *effect,
                       struct mst_reply *refusal)
 {
@@ -132,7 +131,8 @@ static bool carry_out(struct mst_machine_host *host, const struct mst_machine_ef
     return !answers || host->shell->answer(host);
 }
 
-/* An input that is made while an effect is carried out is drained by the loop that does so. */
+/* The effects of an input that is made while an effect is carried out are drained by the outer
+ * loop. */
 void mst_host_drain(struct mst_machine_host *host)
 {
     const struct mst_machine_effect *effect;
