@@ -29,7 +29,7 @@ struct mst_client_config {
 };
 
 enum mst_client_effect_type {
-    MST_CLIENT_CONNECT = 1, /* connect to `endpoint`, then say connected or disconnected */
+    MST_CLIENT_CONNECT = 1, /* connect to `endpoint`; connected() or disconnected() must follow */
     MST_CLIENT_SEND = 2,    /* give `request` to the codec of the current connection */
     MST_CLIENT_DONE = 3, /* call `tag` ended: `reply`; its status may be local (ETIMEDOUT, ...) */
     MST_CLIENT_ATTENTION = 4,  /* mst_client_view or mst_client_stopped changed; level-triggered */

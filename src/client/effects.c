@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the client machine wants done, one thing at a time, and the numbers of requests. */
+/* The effects of the client machine, one at a time, and the ids of requests. */
 #include "client/machine.h"
 #include "proto/command.h"
 
@@ -58,8 +58,8 @@ static struct mst_client_call *first_of(struct mst_list *list)
     return mst_list_empty(list) ? NULL : MST_CONTAINER(list->next, struct mst_client_call, out);
 }
 
-/* The first that may be sent now. What was made before a wait goes before it; what was made after
- * one that finds no room at the service passes it by. */
+/* The first call that may be sent now. Calls made before a wait go before it; calls made after a
+ * wait for which the service has no room pass it. */
 static struct mst_client_call *first_call(struct mst_client *client)
 {
     struct mst_client_call *call = first_of(&client->outbox);
@@ -83,8 +83,8 @@ static bool send_call(struct mst_client *client)
 {
     struct mst_client_call *call = first_call(client);
 
-    /* Who has stopped itself takes no part until its lease is renewed, though the connection may
-     * be there: the service could be about to give it up with its node. */
+    /* A client that has stopped itself sends no call until its lease is renewed, even on a living
+     * connection: the service could be about to declare its node lost. */
     if (client->stopped || !call || !window_takes(client, call)) {
         return false;
     }

@@ -30,7 +30,7 @@ enum {
 /* The part of the window that a call takes while the service has it. A wait takes none, or many
  * waits would block the write that ends one of them. The service limits the number of waits. */
 enum mst_client_kind {
-    MST_CLIENT_KIND_PROMPT, /* a part of the window: the answer comes at once */
+    MST_CLIENT_KIND_PROMPT, /* a place in the window: answered at once */
     MST_CLIENT_KIND_WAIT,   /* GET that waits, WAIT, WATCH: WAITS_MAX of them are sent */
     MST_CLIENT_KIND_JOIN,   /* ROUND and JOIN: nothing */
     MST_CLIENT_KINDS
@@ -38,9 +38,9 @@ enum mst_client_kind {
 
 struct mst_client_call {
     struct mst_list link;  /* in calls, in the order they were made; then in finished or orphans */
-    struct mst_list out;   /* in outbox or patient, while it is to be sent; then in sent */
+    struct mst_list out;   /* in outbox or patient until it is sent; then in sent */
     struct mst_list write; /* in writes, once it is a write that has its id */
-    struct mst_list cancel_out; /* in cancels, while its CANCEL is to be sent */
+    struct mst_list cancel_out; /* in cancels until its CANCEL is sent */
     enum mst_client_kind kind;
     uint64_t place; /* in the order they were made */
     uint64_t tag;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: posted, and made. */
+/* Posts, and calls of the public API. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <unistd.h>
@@ -72,8 +72,8 @@ int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns)
     return deadline_ns <= now_ns ? 1 : (int64_t)mst_ms_until(deadline_ns, now_ns);
 }
 
-/* What a timeout of 0 means for this request: a wait ends at once, and then its answer, which says
- * how things stand, is awaited; the answer to anything else is given up after one lease. */
+/* The meaning of a timeout of 0: a wait ends at once, and the answer that describes its state is
+ * awaited; any other request is awaited for one lease. */
 static uint64_t zero_of(const struct muster_client *client, const struct mst_request *request)
 {
     uint64_t lease_ns = mst_client_lease_ns(mst_lib_machine(client));
@@ -84,10 +84,10 @@ static uint64_t zero_of(const struct muster_client *client, const struct mst_req
     return lease_ns > 0 ? lease_ns : STANDARD_LEASE_NS;
 }
 
-/* ---- what is said of a failure ---- */
+/* ---- texts of failures ---- */
 
-/* A timeout of which the service knows nothing says nothing about keys and ranks, but why there was
- * no answer. */
+/* A timeout that this side decided on has no names of keys and ranks, but a reason for which no
+ * answer came. */
 static void say_unanswered(struct mst_call *call)
 {
     const struct muster_client *client = call->client;
@@ -102,22 +102,18 @@ static void say_unanswered(struct mst_call *call)
                    call->what, is_known ? client->trouble : "the service does not answer");
 }
 
-/* The generation may be over, or the whole session: the view tells, if there is one. */
+/* The generation may be over, or the whole session: the view decides, if there is one. */
 static void say_fenced(struct mst_call *call, uint64_t generation, const struct mst_reply *reply)
 {
+    struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
     uint64_t current = reply->has_view ? reply->view.generation : 0;
-    char *text = call->err->text;
 
+    mst_text_format(&text, "%s: generation %" PRIu64 " is not the current one", call->what,
+                    generation);
     if (current == 0 || current == generation) {
-        mst_text_print(text, sizeof(call->err->text),
-                       "%s: generation %" PRIu64
-                       " is not the current one, or this process was given up",
-                       call->what, generation);
+        mst_text_add(&text, ", or this process was given up");
     } else {
-        mst_text_print(text, sizeof(call->err->text),
-                       "%s: generation %" PRIu64
-                       " is not the current one; the job is in generation %" PRIu64,
-                       call->what, generation, current);
+        mst_text_format(&text, "; the job is in generation %" PRIu64, current);
     }
 }
 
@@ -138,7 +134,7 @@ static void say_reply(struct mst_call *call, const struct mst_reply *reply)
     }
 }
 
-/* The caller's bytes in it: those of values and contributions, which alone may be very many. */
+/* The size of values and contributions, which alone may be large. */
 static uint64_t payload_of(const struct mst_request *request)
 {
     uint64_t bytes = request->command == MST_ROUND ? request->round.data.size : 0;
@@ -151,7 +147,7 @@ static uint64_t payload_of(const struct mst_request *request)
     return bytes;
 }
 
-/* Known before anything is copied. */
+/* Before anything is copied. */
 static muster_status too_large(struct mst_call *call, uint64_t bytes)
 {
     return mst_fail(call->err, MUSTER_ELIMIT, 0,
@@ -160,7 +156,7 @@ static muster_status too_large(struct mst_call *call, uint64_t bytes)
                     call->what, bytes, mst_driver_frame_max(call->client->driver));
 }
 
-/* Why a call cannot be made, or was not answered. */
+/* The reason for which a call cannot be made, or was not answered. */
 static muster_status refuse(struct mst_call *call, muster_status status)
 {
     if (call->client->poisoned || call->client->ended) {
@@ -169,7 +165,7 @@ static muster_status refuse(struct mst_call *call, muster_status status)
     return mst_lib_fail(call->err, status, call->what, NULL);
 }
 
-/* ---- a call's life, lock held ---- */
+/* ---- the states of a call, lock held ---- */
 
 static void finish(struct mst_call *call, muster_status status)
 {
@@ -179,8 +175,8 @@ static void finish(struct mst_call *call, muster_status status)
     if (call->ended) {
         call->ended(call);
     }
-    if (call->tell) {
-        call->tell(call);
+    if (call->started) {
+        mst_call_queue(call);
     }
 }
 
@@ -221,7 +217,7 @@ static void complete(void *ctx, const struct mst_reply *reply)
     finish(call, status);
 }
 
-/* The library's own requests are not among them, and always find room. */
+/* The library's own requests do not count, and always find room. */
 static muster_status too_many(struct mst_call *call)
 {
     return mst_fail(call->err, MUSTER_ELIMIT, 0,
@@ -265,7 +261,7 @@ void mst_call_end(struct mst_call *call, muster_status status)
     if (call->over) {
         return;
     }
-    if (!call->client->poisoned) { /* or the machine must not be touched */
+    if (!call->client->poisoned) { /* else the machine must not be touched */
         mst_lib_post_drop(call->client, &call->post);
     }
     call->local = true;
@@ -395,7 +391,6 @@ muster_status mst_lib_forbidden(struct muster_error *err, const char *what)
     return mst_fail(err, MUSTER_EDEADLK, 0, "%s: %s", what, mst_lib_thread.no_waiting);
 }
 
-/* Any call of muster is a sign of life of the function. */
 void mst_lib_alive(void)
 {
     const struct mst_lib_thread *thread = &mst_lib_thread;

@@ -2,9 +2,9 @@
 #ifndef MST_CLIENT_SHELL_CALL_H
 #define MST_CLIENT_SHELL_CALL_H
 
-/* One call of the public API, whoever waits for it. X and X_start share the function that describes
- * it: a struct mst_call on the stack. mst_lib_make then either blocks until it is over, and the
- * whole call costs no memory, or moves it into a muster_call, which goes on by itself.
+/* One call of the public API, blocking or started. Its function describes it: a struct mst_call on
+ * the stack. mst_lib_make then blocks until it is over, and the whole call costs no memory, or
+ * moves it into a muster_call and returns.
  *
  *   begin --MORE--> posted --reply, take--> over --> ended
  *     |OK             ^        |MORE
@@ -22,34 +22,34 @@
 struct mst_call {
     struct mst_lib_post post;
     struct muster_client *client;
-    const char *what; /* is attempted: for the texts */
+    const char *what; /* the attempt, for texts */
     struct muster_error *err;
-    /* The name that more than the first request needs; NULL: none. Ends with NUL. */
+    /* The name that later requests need too; NULL: none. */
     const char *kept;
     int64_t timeout_ms;
     uint64_t deadline_ns;
 
-    /* What it borrows must live until the first post, and after that what `take` left in it. */
+    /* Its slices must live until the first post. For further ones `take` sets them again. */
     struct mst_request request;
-    /* MORE: post the request; OK: over, nothing needs to be asked; else refused, with its text.
-     * NULL: MORE. */
+    /* MORE: post the request; OK: over, no request is needed; else refused, with its text. NULL:
+     * MORE. */
     muster_status (*begin)(struct mst_call *call);
-    /* Each reply, also one that failed or was made here: what the call came to, or MORE: post the
+    /* Each reply, also one that failed or was made here: the call's status, or MORE: post the
      * request again. A status that is not the reply's is this side's own. NULL: the reply's. */
     muster_status (*take)(struct mst_call *call, const struct mst_reply *reply);
     /* Once, when it is over, however it ended; but not after `begin` refused. May be NULL. */
     void (*ended)(struct mst_call *call);
-    void (*tell)(struct mst_call *call); /* the library's: somebody else is to be told */
 
     void *subject; /* of the call, if it has one: the watch */
     void *out;     /* the caller's, for the result; may be NULL */
-    /* Of a listing: its pages, and what turns them into *out (NULL: nothing does). */
+    /* Of a listing: its pages, and the function that turns them into *out, or NULL. */
     struct mst_items items;
     muster_status (*make)(struct mst_call *call);
 
     muster_status status; /* once it is over */
-    muster_status said;   /* by the reply, or here */
-    bool local;           /* it was said here: the service knows nothing of it */
+    muster_status said;   /* by the reply, or by this side */
+    bool local;           /* by this side: the service does not know of it */
+    bool started;         /* it is part of a muster_call */
     bool over;
 };
 
@@ -91,7 +91,7 @@ static inline struct muster_slice mst_lib_muster_slice(struct mst_slice bytes)
     return (struct muster_slice){.data = bytes.data, .size = bytes.size};
 }
 
-/* `call` is described: client, what, timeout_ms, request, and what else it needs. */
+/* The caller sets client, what, timeout_ms, request, and the other fields that it needs. */
 muster_status mst_lib_make(struct mst_call *call, const struct mst_lib_how *how);
 
 /* ---- lock held ---- */
@@ -102,10 +102,13 @@ muster_status mst_call_begin(struct mst_call *call);
 /* Ends it with a status of this side's own, unless it is over. */
 void mst_call_end(struct mst_call *call, muster_status status);
 
-/* What it came to. Who asks learns it with the text that is right now. */
+/* Its status, once it is over; where the service is gone, with the text that says so now. */
 muster_status mst_call_status(struct mst_call *call);
 
-/* start.c: the calls that go on by themselves. */
+/* start.c: a started call is over: it is to be dispatched. */
+void mst_call_queue(struct mst_call *call);
+
+/* start.c. Lock not held. */
 muster_status mst_call_start(struct mst_call *call, muster_call **out);
 
 #endif

@@ -10,7 +10,7 @@ static void fire(void *ctx)
     send_now(ctx);
 }
 
-/* `local`: the status is not the service's. */
+/* `local`: the status is not from the service. */
 static void answered(struct mst_delivery *delivery, const struct mst_reply *reply, bool local)
 {
     if (mst_retry_helps(reply->status)) {

@@ -35,8 +35,8 @@ static void take(struct mst_lib_follow *follow, const struct mst_reply *reply)
     }
 }
 
-/* A status that was made here is that of the session's end; the service's EFENCED comes before that
- * end is known here. */
+/* A local status is that of the session's end. The service's EFENCED arrives before that end is
+ * known here. */
 static void complete(void *ctx, const struct mst_reply *reply)
 {
     struct mst_lib_follow *follow = ctx;

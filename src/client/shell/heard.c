@@ -6,7 +6,7 @@
 #include "client/shell/handle.h"
 #include "client/shell/process_lock.h"
 
-/* Of the last job that a client of this process was closed of. */
+/* The job of the client that this process closed last, and its count. */
 static uint64_t last_job;
 static uint64_t last_heard;
 

@@ -2,11 +2,11 @@
 #ifndef MST_CLIENT_SHELL_HOST_H
 #define MST_CLIENT_SHELL_HOST_H
 
-/* Runs a machine (proto/machine.h) in a client: makes its calls, gives it their replies, and drains
- * its effects after each input. What only one machine's shell can carry out is left to `own`.
+/* Runs a machine (proto/machine.h) in a client: makes its calls, passes their replies to it, and
+ * drains its effects after each input. `own` carries out the effects of only one machine.
  *
- * A shell has the host as its first member, and with mst_host_hook as its hook in the client. The
- * client's lock is held in all of it. */
+ * A shell has the host as its first member, and mst_host_hook as its hook in the client. The
+ * client's lock is held in all functions. */
 
 #include "client/shell/internal.h"
 #include "proto/machine.h"
@@ -20,13 +20,13 @@ struct mst_host_call {
     enum mst_command command;
 };
 
-/* What its shell does for the machine. Any function but `own` may be NULL. */
+/* The shell's functions for the machine. All but `own` may be NULL. */
 struct mst_host_shell {
     const struct mst_machine *kind;
     /* Carries out an effect of the machine's own. True: `answer` follows once it is done. */
     bool (*own)(struct mst_machine_host *host, const void *effect);
-    /* An input that the effect asked for. False: the machine is gone, and the host is not touched
-     * any more. */
+    /* The input that the effect asked for. False: the machine was freed, and the host is not
+     * touched any more. */
     bool (*answer)(struct mst_machine_host *host);
     void (*look)(struct mst_machine_host *host, uint64_t now_ns); /* before each input */
     void (*calls)(struct mst_machine_host *host);                 /* before each call is made */
@@ -40,11 +40,11 @@ struct mst_machine_host {
     muster_client *client;
     void *machine;
     bool draining;
-    bool silent; /* the machine is not asked any more */
+    bool silent; /* the machine gets no input any more */
     struct mst_host_call calls[MST_HOST_CALLS_MAX];
 };
 
-/* What the shell hangs into the client; it may add to it. */
+/* The shell's hook in the client, to which it may add. */
 struct mst_lib_hook mst_host_hook(struct mst_machine_host *host);
 
 /* After each input that the shell makes itself. */
@@ -53,10 +53,10 @@ void mst_host_drain(struct mst_machine_host *host);
 /* The shell's own `ended` calls it. */
 void mst_host_ended(void *host, uint64_t now_ns, muster_status status);
 
-/* Asks the service to stop the calls of that command, whose replies follow. False: none is open. */
+/* Asks the service to stop the calls of that command; their replies follow. False: none is open. */
 bool mst_host_cancel(struct mst_machine_host *host, enum mst_command command);
 
-/* No reply to what is open is wanted any more. */
+/* Discards the replies of all open calls. */
 void mst_host_drop(struct mst_machine_host *host);
 
 #endif

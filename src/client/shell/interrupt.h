@@ -2,15 +2,15 @@
 #ifndef MST_CLIENT_SHELL_INTERRUPT_H
 #define MST_CLIENT_SHELL_INTERRUPT_H
 
-/* The signal rung of the interruption ladder: cuts a blocking system call of one thread short.
+/* The signal rung of the interruption ladder: interrupts a blocking system call of one thread.
  *
- * A signal sent to that thread, whose handler does nothing and was installed without SA_RESTART,
- * makes a blocking read, recv, poll, sem_wait, nanosleep and the like return EINTR. It reaches no
- * mutex, condition or join wait, no computation, and no library that repeats its call on EINTR; and
- * one that arrives just before the call has no effect, so the sender repeats it until the function
- * has returned. The handler touches nothing: memory cannot be corrupted by it.
+ * A signal to that thread, whose handler does nothing and was installed without SA_RESTART, makes a
+ * blocking read, recv, poll, sem_wait, nanosleep and the like return EINTR. It affects no mutex,
+ * condition or join wait, no computation, and no library that repeats its call on EINTR. A signal
+ * that arrives just before the call has no effect, so the sender repeats it until the function has
+ * returned. The handler touches nothing and cannot corrupt memory.
  *
- * Dispositions belong to the process, so two runs in two threads share one, counted here. */
+ * Signal actions belong to the process, so runs in several threads share one, which is counted. */
 
 #include <pthread.h>
 #include <signal.h>
@@ -27,15 +27,13 @@ struct mst_interrupt {
 /* The default of the setting: SIGRTMIN + 7. */
 int mst_interrupt_standard(void);
 
-/* Makes the calling thread the one that can be interrupted, by `signal`; 0: off. EINVAL, with its
- * text, for a signal that cannot be used, that the application has a handler for, or that is a
- * notice. */
+/* Lets `signal` interrupt the calling thread; 0: off. EINVAL, with its text, for a signal that
+ * cannot be used, that the application has a handler for, or that is a notice. */
 muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
                                 struct muster_error *err);
 
-/* On the armed thread, after the last send: puts disposition and mask back, of this signal. A
- * signal that is still on its way is taken out first, or the restored disposition would end the
- * process. */
+/* On the armed thread, after the last send: restores action and mask of this signal. A pending
+ * signal is consumed first, or the restored action would end the process. */
 void mst_interrupt_disarm(struct mst_interrupt *interrupt);
 
 /* Whether a thread is armed with it. MST_LOCK_SIGNALS held. */

@@ -7,7 +7,7 @@
 
 /* ---- pages ---- */
 
-/* What the next page needs of the call's own inputs, it has from `kept`. */
+/* The call's own name for the next page is in `kept`. */
 static void turn_page(struct mst_call *call, uint64_t next)
 {
     struct mst_request *request = &call->request;

@@ -2,7 +2,7 @@
 #ifndef MST_CLIENT_SHELL_ITEMS_H
 #define MST_CLIENT_SHELL_ITEMS_H
 
-/* What replies list, kept and shown as the public API has it. */
+/* The lists of replies, kept, and as the public API shows them. */
 
 #include "client/shell/handle.h"
 #include "muster/member.h"

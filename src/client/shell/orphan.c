@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When `muster run` is killed its ranks end with it: those it has started itself by the
- * parent-death signal, the others by its keeper. Behind a shell, with the keeper killed as well,
- * nobody would be left to do it: so the rank looks for the end of the run as well. */
+/* When `muster run` is killed its ranks end with it: its own children by the parent-death signal,
+ * the others by its keeper. Behind a shell, and with the keeper killed as well, neither works: so
+ * the rank itself notices the end of the run. */
 #define _GNU_SOURCE
 #include "client/shell/orphan.h"
 
@@ -25,7 +25,7 @@ static int event(void *ctx)
     return client->agent_fd > 0 ? client->agent_fd : -1;
 }
 
-/* The program may have closed the descriptor, and have another one of that number. */
+/* The program may have closed the descriptor and reused its number. */
 static void rung(void *ctx, uint64_t now_ns)
 {
     struct muster_client *client = ctx;
@@ -42,7 +42,8 @@ static void disowned(void *ctx)
     ((struct muster_client *)ctx)->agent_fd = 0;
 }
 
-/* In another pid namespace its number is nobody's, or another's, as its start tells. */
+/* In another pid namespace the number is of no process or of another one; its start time differs.
+ */
 void mst_lib_orphan_watch(struct muster_client *client)
 {
     const struct mst_lib_hook hook = {

@@ -8,7 +8,7 @@
 
 /* ---- the numbers of calls ---- */
 
-/* How often a name was called in the current generation: the n-th call of everyone is one round. */
+/* The calls of a name in the current generation: the n-th call of every rank is one round. */
 struct mst_lib_counter {
     struct mst_lib_counter *next;
     uint64_t number;
@@ -91,7 +91,7 @@ static muster_round_result *result_of(const struct mst_reply *reply)
     return result;
 }
 
-/* What was said here is not the round's result: the caller's wait ended. */
+/* A local reply is not the round's result: only the caller's wait ended. */
 static muster_status take_result(struct mst_call *call, const struct mst_reply *reply)
 {
     muster_round_result **out = call->out;
@@ -135,7 +135,7 @@ static muster_status read_options(struct muster_round_options *out,
     return MUSTER_OK;
 }
 
-/* What the service would refuse without saying which of many things it was. */
+/* The service would refuse these without naming the reason. */
 static muster_status check_data(const struct muster_round_options *options,
                                 struct muster_slice mine, struct muster_error *err,
                                 const char *what)
@@ -181,9 +181,9 @@ static uint32_t *sorted(const struct muster_round_options *options, uint32_t *co
     return copy;
 }
 
-/* The number of this call is used up only if the call may have contributed and is done with it: one
- * that was refused did not, and one whose own wait ended takes up the same round again next time,
- * where its contribution stands. */
+/* The number of this call is used up only if the call may have contributed and is over. A call that
+ * was refused did not contribute. One whose own wait ended joins the same round again next time, in
+ * which its contribution stands. */
 static bool uses_number(muster_status status, bool local)
 {
     static const muster_status given_back[] = {
@@ -198,7 +198,7 @@ static bool uses_number(muster_status status, bool local)
     return status != MUSTER_ETIMEDOUT || !local;
 }
 
-/* The place of this call: which generation, which number. */
+/* The generation and the number of this call. */
 static muster_status number_call(struct mst_call *call)
 {
     struct muster_client *client = call->client;
@@ -367,7 +367,7 @@ void muster_round_free(muster_round_result *result)
     }
 }
 
-/* ---- who is where ---- */
+/* ---- members and rounds ---- */
 
 static muster_status name_generation(struct mst_call *call)
 {

@@ -23,7 +23,7 @@ struct muster_call {
     void *ctx;
     bool abandoned; /* freed in a callback of the client: its memory is freed with the close */
     struct muster_error error;
-    char room[]; /* what is attempted; the name that is kept */
+    char room[]; /* core.what, core.kept */
 };
 
 /* A thread that dispatches, on its stack. */
@@ -35,10 +35,10 @@ struct dispatcher {
 
 /* ---- starting ---- */
 
-/* To be dispatched. */
-static void queue(muster_call *call)
+void mst_call_queue(struct mst_call *core)
 {
-    struct muster_client *client = call->core.client;
+    muster_call *call = MST_CONTAINER(core, struct muster_call, core);
+    struct muster_client *client = core->client;
 
     if (mst_list_linked(&call->over)) {
         return;
@@ -59,11 +59,6 @@ static void unqueue(muster_call *call)
             mst_system_event_quiet(client->call_event);
         }
     }
-}
-
-static void queue_core(struct mst_call *core)
-{
-    queue(MST_CONTAINER(core, struct muster_call, core));
 }
 
 /* A copy with the texts that the caller only lent and that are needed after the first post. */
@@ -101,13 +96,13 @@ muster_status mst_call_start(struct mst_call *call, muster_call **out)
     status = mst_call_begin(&started->core);
     if (status >= 0) {
         started->core.err = &started->error;
-        started->core.tell = queue_core;
+        started->core.started = true;
         mst_list_append(&client->calls, &started->link);
         client->references++;
         if (status == MUSTER_MORE) {
             mst_lib_hurry(client);
         } else {
-            queue(started);
+            mst_call_queue(&started->core);
         }
     }
     mst_lib_unlock(client);
@@ -320,7 +315,7 @@ void muster_call_on_done(muster_call *call, muster_call_done *done, void *ctx)
     call->done = done;
     call->ctx = ctx;
     if (done && call->core.over && !call->core.client->closing) {
-        queue(call);
+        mst_call_queue(&call->core);
     }
     leave(call, locked);
 }

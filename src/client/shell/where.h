@@ -20,7 +20,7 @@ muster_status mst_lib_where(struct mst_lib_where *out, struct muster_error *err)
  * machine agree on that. */
 void mst_lib_where_name(struct mst_lib_where *where);
 
-/* Several nodes and no address: EINVAL, and what to do. */
+/* Several nodes and no address: EINVAL, with the remedy. */
 muster_status mst_lib_where_apart(const struct mst_lib_where *where, struct muster_error *err);
 
 #endif

@@ -5,14 +5,14 @@
  *     ^                    | it ends before                      | it ends
  *     +--------------------+-------------------------------------+      (or OFF, for good)
  *
- * What is spawned forks the helper and ends. A program that waits for all its children would
- * otherwise wait for one that waits for the program, and one that counts them would miscount. Only
- * for the moment in which it starts there is a child; it is waited for by its number, which also
- * goes well where SIGCHLD is ignored or somebody else has waited for it.
+ * The spawned process forks the helper and ends. A program that waits for all its children would
+ * otherwise wait for one that waits for the program, and one that counts them would miscount. There
+ * is a child only while the helper starts; it is waited for by its pid, which also works where
+ * SIGCHLD is ignored or another thread has reaped it.
  *
- * Whoever drives the connection polls one descriptor more; there is no thread for it. What a helper
- * is started with is put together once, on the thread that calls muster_restart_run: later the
- * program may be changing its environment. */
+ * The thread that drives the connection polls one descriptor more; there is no thread for it. The
+ * helper's variables and arguments are put together once, on the thread that calls
+ * muster_restart_run: later the program may be changing its environment. */
 #define _GNU_SOURCE
 #include "client/shell/sidecar/helper.h"
 
@@ -36,7 +36,7 @@
 #include "process/page.h"
 
 #define STOP_MS 2000
-#define SETTLED_NS (10000 * NS_PER_MS) /* who lived so long did not fail at its start */
+#define SETTLED_NS (10000 * NS_PER_MS) /* a helper that ran so long did not fail at its start */
 #define AT_ONCE_MAX 3u                 /* replacements in a row before the next one waits */
 #define BACK_OFF_FIRST_NS (1000 * NS_PER_MS)
 #define BACK_OFF_MOST_NS (60000 * NS_PER_MS)
@@ -56,12 +56,12 @@ struct mst_lib_helper {
     int page_fd, secret_fd;
     int self_fd;   /* a pidfd of this process; -1: the kernel has none */
     int link;      /* our end of a pair of sockets; -1: none */
-    int helper_fd; /* a pidfd of the helper, once it runs; -1: the link's end tells its own */
+    int helper_fd; /* a pidfd of the helper, once it runs; -1: the end of the link is its end */
     struct mst_child starter;
     uint64_t started_ns, again_ns;
     uint32_t soon; /* ends in a row soon after the start */
     bool ran;      /* one has run */
-    bool told;     /* that there is none */
+    bool logged;   /* that there is none */
 };
 
 static void close_if(int *fd)
@@ -77,13 +77,13 @@ static int pidfd_of(pid_t pid)
     return mst_descriptor_beyond_streams((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
-/* ---- what it is started with ---- */
+/* ---- its variables and arguments ---- */
 
 static bool is_ours(const char *variable)
 {
     return strncmp(variable, "MUSTER_", 7) == 0 &&
            strncmp(variable, "MUSTER_RUNTIME_DIR=", 19) != 0 &&
-           strncmp(variable, "MUSTER_PREEMPT_", 15) != 0 && /* what it asks for the node */
+           strncmp(variable, "MUSTER_PREEMPT_", 15) != 0 && /* its notices for the node */
            strncmp(variable, "MUSTER_STATE_DIR=", 17) != 0;
 }
 
@@ -132,7 +132,8 @@ static void make_arguments(struct mst_lib_helper *helper, struct muster_client *
     }
 }
 
-/* A copy with a number above those that the helper's get, else they would overwrite each other. */
+/* A copy above the numbers that the helper's descriptors get, else they would overwrite each other.
+ */
 static int high_copy(int fd)
 {
     return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
@@ -148,8 +149,8 @@ static void move_high(int *fd)
 
 /* ---- starting ---- */
 
-/* 0 or an errno. A session of its own: signals that come to all of the program's group or session
- * are not for it. */
+/* 0 or an errno. In a session of its own: signals to the program's group or session do not reach
+ * it. */
 static int spawn(struct mst_lib_helper *helper, int link)
 {
     const struct mst_spawn spawn = {.program = helper->program,
@@ -175,7 +176,7 @@ static int start(struct mst_lib_helper *helper)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
         return errno;
     }
-    ends[0] = mst_descriptor_beyond_streams(ends[0]); /* any word ends the helper */
+    ends[0] = mst_descriptor_beyond_streams(ends[0]); /* any byte ends the helper */
     move_high(&ends[1]);
     failed = ends[0] < 0 || ends[1] < 0 ? EMFILE : spawn(helper, ends[1]);
     close_if(&ends[1]);
@@ -191,7 +192,7 @@ static int start(struct mst_lib_helper *helper)
 
 /* ---- its end ---- */
 
-/* It has ended, or does so in this moment. */
+/* It has ended, or is about to. */
 static void reap_starter(struct mst_lib_helper *helper, bool kill_it)
 {
     if (kill_it && helper->starter.pidfd >= 0) {
@@ -207,15 +208,15 @@ static void forget(struct mst_lib_helper *helper)
     close_if(&helper->helper_fd);
 }
 
-/* Once: what follows is tried in silence. */
+/* Logged once; further attempts are silent. */
 static void tell_none(struct muster_client *client, const char *why)
 {
     struct mst_lib_helper *helper = client->helper;
 
-    if (helper->told) {
+    if (helper->logged) {
         return;
     }
-    helper->told = true;
+    helper->logged = true;
     mst_lib_log(client, MUSTER_LEVEL_WARN,
                 "no helper watches this process: '%s agent': %s; its death is noticed later, a "
                 "hang not at all (set MUSTER_PROGRAM, or MUSTER_AGENT=0 for none)",
@@ -237,7 +238,7 @@ static uint64_t delay_ns(struct mst_lib_helper *helper)
     return delay < BACK_OFF_MOST_NS ? delay : BACK_OFF_MOST_NS;
 }
 
-/* One that never ran will not do so later either: it is another program, or too old. */
+/* A program that never ran as a helper never will: it is another one, or too old. */
 static void try_later(struct muster_client *client, uint64_t now_ns)
 {
     struct mst_lib_helper *helper = client->helper;
@@ -283,7 +284,7 @@ static void try_start(struct muster_client *client, uint64_t now_ns)
 
 /* ---- while it runs ---- */
 
-/* Its number, which is its own as long as the link has not ended. */
+/* The pid is that of the helper as long as the link is open. */
 static void greet(struct mst_lib_helper *helper, int32_t pid)
 {
     struct pollfd end = {.fd = helper->link};
@@ -294,7 +295,7 @@ static void greet(struct mst_lib_helper *helper, int32_t pid)
     if (poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR)) != 0) {
         close_if(&helper->helper_fd);
     }
-    reap_starter(helper, false); /* last: without that child all is as it stays */
+    reap_starter(helper, false); /* last: once that child is gone, the helper runs */
 }
 
 /* Whether it has ended. */

@@ -6,8 +6,8 @@
 #include <sys/types.h>
 
 /* The launcher's process: the nearest ancestor of this one that does not have `variable` with this
- * one's value. It tells two jobs of a launcher apart that names none; its start, in ticks since the
- * boot, also where a number is used again, or means another process in another container. */
+ * one's value. It distinguishes two jobs of a launcher that gives them no name. `started`, in ticks
+ * since the boot, distinguishes pids that were reused, or are of another container. */
 struct mst_lib_launcher {
     pid_t pid;
     uint64_t started;
