@@ -59,32 +59,16 @@ void mst_failure_drop(const struct mst_mem *mem, struct mst_task_failure *copy)
 /* Where the machine itself says why: the numbers tell the rest. */
 struct mst_slice mst_failure_text(enum mst_origin origin)
 {
-    switch (origin) {
-    case MST_ORIGIN_LOST:
-        return mst_slice_text("its worker was lost after it may have begun, and it must not run "
-                              "twice");
-    case MST_ORIGIN_CANCELLED:
-        return mst_slice_text("cancelled before it was done: schedule it again if it is needed");
-    case MST_ORIGIN_DEADLINE:
-        return mst_slice_text("its deadline passed");
-    case MST_ORIGIN_POISON:
-        return mst_slice_text("too many workers died while they ran it: it is not run again");
-    case MST_ORIGIN_UNKNOWN:
-        return mst_slice_text("no worker has this function in this version");
-    case MST_ORIGIN_INPUT:
-        return mst_slice_text("a per-worker value that it needs could not be built");
-    case MST_ORIGIN_NONE:
-    case MST_ORIGIN_FUNCTION:
-    case MST_ORIGIN_CRASH:
-    case MST_ORIGIN_STATE:
-    case MST_ORIGIN_EXHAUSTED:
-    case MST_ORIGIN_ARGUMENT:
-    case MST_ORIGIN_INTERNAL:
-    case MST_ORIGIN_RETURNED:
-    case MST_ORIGIN_RETRYABLE:
-        break;
-    }
-    return mst_slice_of(NULL, 0);
+    static const char *const texts[MST_ORIGINS] = {
+        [MST_ORIGIN_LOST] =
+            "its worker was lost after it may have begun, and it must not run twice",
+        [MST_ORIGIN_CANCELLED] = "cancelled before it was done: schedule it again if it is needed",
+        [MST_ORIGIN_DEADLINE] = "its deadline passed",
+        [MST_ORIGIN_POISON] = "too many workers died while they ran it: it is not run again",
+        [MST_ORIGIN_UNKNOWN] = "no worker has this function in this version",
+        [MST_ORIGIN_INPUT] = "a per-worker value that it needs could not be built"};
+
+    return mst_slice_text(texts[origin]);
 }
 
 /* ---- parts ---- */

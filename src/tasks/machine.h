@@ -456,10 +456,11 @@ void mst_value_built(struct mst_cluster *cluster, struct mst_task_worker *worker
 void mst_values_free(struct mst_cluster *cluster);
 
 /* state_server.c */
-enum mst_task_report { MST_REPORT_NONE = 0, MST_REPORT_TOLERATED = 1, MST_REPORT_FATAL = 2 };
-/* Of a failure that this closure had of the server. */
-enum mst_task_report mst_state_report(struct mst_cluster *cluster, struct mst_closure *closure,
-                                      struct mst_slice name);
+struct mst_state_server *mst_state_server_find(const struct mst_cluster *cluster,
+                                               struct mst_slice name);
+/* A closure failed of this server: whether that is tolerated. */
+bool mst_state_tolerates(struct mst_cluster *cluster, struct mst_closure *closure,
+                         struct mst_slice name);
 /* It has a value: the server that failed it was reached after all, so what was reported before is
  * over. */
 void mst_state_reached(struct mst_closure *closure);

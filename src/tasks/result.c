@@ -108,52 +108,45 @@ static void returned(struct mst_cluster *cluster, struct mst_closure *closure, b
     }
 }
 
+static uint32_t *budget_of(struct mst_closure *closure, enum mst_origin origin)
+{
+    return origin == MST_ORIGIN_RETRYABLE   ? &closure->error_left
+           : origin == MST_ORIGIN_CRASH     ? &closure->crash_left
+           : origin == MST_ORIGIN_EXHAUSTED ? &closure->exhausted_left
+                                            : NULL;
+}
+
 /* True: there will be another attempt, or was nothing to it. */
 static bool tried_again(struct mst_cluster *cluster, struct mst_task_worker *worker,
                         struct mst_closure *closure, const struct mst_failure *failure)
 {
-    switch (failure->origin) {
-    case MST_ORIGIN_RETRYABLE:
-        return retried(cluster, closure, &closure->error_left);
-    case MST_ORIGIN_CRASH:
-        crashed(cluster, worker, closure, failure->code);
-        return retried(cluster, closure, &closure->crash_left);
-    case MST_ORIGIN_EXHAUSTED:
-        return retried(cluster, closure, &closure->exhausted_left);
-    case MST_ORIGIN_STATE: {
-        bool tolerated = mst_state_report(cluster, closure, failure->state) == MST_REPORT_TOLERATED;
+    enum mst_origin origin = failure->origin;
+    uint32_t *budget = budget_of(closure, origin);
+    bool again;
 
-        if (tolerated && !closure->once) {
-            again_later(cluster, closure);
-        }
-        return tolerated && !closure->once;
+    if (origin == MST_ORIGIN_CRASH) {
+        crashed(cluster, worker, closure, failure->code);
     }
-    case MST_ORIGIN_RETURNED:
+    if (budget) {
+        return retried(cluster, closure, budget);
+    }
+    if (origin == MST_ORIGIN_RETURNED) {
         returned(cluster, closure, closure->recalled || worker->draining);
         return true;
-    case MST_ORIGIN_CANCELLED:
-        /* Nobody asked for it: its worker has its own reasons, and is not the only one. */
-        if (closure->stopping == MST_ORIGIN_NONE && !closure->once) {
-            again_later(cluster, closure);
-            return true;
-        }
-        return false;
-    case MST_ORIGIN_INPUT:
-        /* The value was lost, not its function wrong: it is built again. */
-        if (failure->cause && failure->cause->origin == MST_ORIGIN_LOST) {
-            returned(cluster, closure, false);
-            return true;
-        }
-        return false;
-    case MST_ORIGIN_NONE:
-    case MST_ORIGIN_FUNCTION:
-    case MST_ORIGIN_LOST:
-    case MST_ORIGIN_DEADLINE:
-    case MST_ORIGIN_POISON:
-    case MST_ORIGIN_UNKNOWN:
-    case MST_ORIGIN_ARGUMENT:
-    case MST_ORIGIN_INTERNAL:
-        break;
+    }
+    /* The value was lost, not its function wrong: it is built again. */
+    if (origin == MST_ORIGIN_INPUT && failure->cause && failure->cause->origin == MST_ORIGIN_LOST) {
+        returned(cluster, closure, false);
+        return true;
+    }
+    if (origin == MST_ORIGIN_STATE) {
+        again = mst_state_tolerates(cluster, closure, failure->state);
+    } else { /* cancelled, and not by us: its worker has its own reasons, and is not the only one */
+        again = origin == MST_ORIGIN_CANCELLED && closure->stopping == MST_ORIGIN_NONE;
+    }
+    if (again && !closure->once) {
+        again_later(cluster, closure);
+        return true;
     }
     return false;
 }
@@ -163,39 +156,20 @@ static enum mst_origin shown(const struct mst_cluster *cluster, const struct mst
                              const struct mst_failure *failure)
 {
     enum mst_origin stopping = (enum mst_origin)closure->stopping;
+    enum mst_origin origin = failure->origin;
 
-    if (stopping != MST_ORIGIN_NONE &&
-        !(closure->ending && failure->origin == MST_ORIGIN_FUNCTION)) {
+    if (stopping != MST_ORIGIN_NONE && !(closure->ending && origin == MST_ORIGIN_FUNCTION)) {
         return stopping;
     }
-    switch (failure->origin) {
-    case MST_ORIGIN_STATE: {
-        MST_EACH(server, &cluster->state_servers, const struct mst_state_server, place) {
-            if (mst_slice_equal(mst_slice_of(server->name, server->name_size), failure->state)) {
-                return MST_ORIGIN_STATE;
-            }
-        }
+    if (origin == MST_ORIGIN_STATE && !mst_state_server_find(cluster, failure->state)) {
         return MST_ORIGIN_FUNCTION;
     }
-    case MST_ORIGIN_CANCELLED:
-        return MST_ORIGIN_LOST; /* not by us: what became of it nobody knows */
-    case MST_ORIGIN_FUNCTION:
-    case MST_ORIGIN_CRASH:
-    case MST_ORIGIN_INPUT:
-    case MST_ORIGIN_DEADLINE:
-    case MST_ORIGIN_EXHAUSTED:
-    case MST_ORIGIN_UNKNOWN:
-    case MST_ORIGIN_ARGUMENT:
-    case MST_ORIGIN_INTERNAL:
-    case MST_ORIGIN_RETRYABLE:
-        return failure->origin;
-    case MST_ORIGIN_NONE:
-    case MST_ORIGIN_LOST:
-    case MST_ORIGIN_POISON:
-    case MST_ORIGIN_RETURNED:
-        break;
+    if (origin == MST_ORIGIN_CANCELLED) {
+        return MST_ORIGIN_LOST; /* not by us: what became of it is unknown */
     }
-    return MST_ORIGIN_INTERNAL;
+    return origin == MST_ORIGIN_LOST || origin == MST_ORIGIN_POISON || origin == MST_ORIGIN_RETURNED
+               ? MST_ORIGIN_INTERNAL
+               : origin;
 }
 
 static void failed(struct mst_cluster *cluster, struct mst_task_worker *worker,

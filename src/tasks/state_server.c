@@ -6,8 +6,8 @@
 
 enum { LIMIT_MAX = 1024 };
 
-static struct mst_state_server *server_find(const struct mst_cluster *cluster,
-                                            struct mst_slice name)
+struct mst_state_server *mst_state_server_find(const struct mst_cluster *cluster,
+                                               struct mst_slice name)
 {
     MST_EACH(server, &cluster->state_servers, struct mst_state_server, place) {
         if (mst_slice_equal(mst_slice_of(server->name, server->name_size), name)) {
@@ -26,7 +26,7 @@ muster_status mst_cluster_state_server(struct mst_cluster *cluster, struct mst_s
     if (name.size == 0 || name.size > MST_CLUSTER_NAME_MAX) {
         return MUSTER_EINVAL;
     }
-    if (server_find(cluster, name)) {
+    if (mst_state_server_find(cluster, name)) {
         return MUSTER_EEXISTS;
     }
     server = mst_mem_zalloc(&cluster->mem, sizeof(*server) + times + name.size);
@@ -42,17 +42,14 @@ muster_status mst_cluster_state_server(struct mst_cluster *cluster, struct mst_s
     return MUSTER_OK;
 }
 
-enum mst_task_report mst_state_report(struct mst_cluster *cluster, struct mst_closure *closure,
-                                      struct mst_slice name)
+bool mst_state_tolerates(struct mst_cluster *cluster, struct mst_closure *closure,
+                         struct mst_slice name)
 {
-    struct mst_state_server *server = server_find(cluster, name);
+    struct mst_state_server *server = mst_state_server_find(cluster, name);
     uint64_t since_ns, oldest_ns;
 
-    if (!server) {
-        return MST_REPORT_NONE;
-    }
-    if (server->limit <= 1) {
-        return MST_REPORT_FATAL;
+    if (!server || server->limit <= 1) {
+        return false;
     }
     /* A ring of the last `limit`; times are shifted by one, so that 0 is none. */
     server->times[server->at] = cluster->now_ns + 1;
@@ -62,10 +59,10 @@ enum mst_task_report mst_state_report(struct mst_cluster *cluster, struct mst_cl
                    ? cluster->now_ns - cluster->config.transient_window_ns
                    : 0;
     if (oldest_ns > since_ns) {
-        return MST_REPORT_FATAL;
+        return false;
     }
     closure->hiccup = server;
-    return MST_REPORT_TOLERATED;
+    return true;
 }
 
 void mst_state_reached(struct mst_closure *closure)
