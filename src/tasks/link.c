@@ -329,48 +329,39 @@ void mst_link_member(struct mst_cluster *cluster, struct mst_task_worker *worker
 
 /* ---- messages ---- */
 
-static void says_log(struct mst_cluster *cluster, const struct mst_task_worker *worker,
+static void log_line(struct mst_cluster *cluster, struct mst_task_worker *worker,
                      const struct mst_cluster_message *message)
 {
     mst_effect_say(cluster, MST_CLUSTER_LINE_TEXT, worker, message->attempt.closure, 0,
                    message->text);
 }
 
+static void draining(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                     const struct mst_cluster_message *message)
+{
+    (void)message;
+    worker->draining = true;
+    mst_task_worker_update(cluster, worker);
+}
+
 static void heard(struct mst_cluster *cluster, struct mst_task_link *link,
                   const struct mst_cluster_message *message)
 {
-    struct mst_task_worker *worker = link->worker;
+    static void (*const takes[])(struct mst_cluster *, struct mst_task_worker *,
+                                 const struct mst_cluster_message *) = {
+        [MST_CLUSTER_RESULT] = mst_result_heard,
+        [MST_CLUSTER_BUILT] = mst_value_built,
+        [MST_CLUSTER_PROGRESS] = mst_result_progress,
+        [MST_CLUSTER_LOG] = log_line,
+        [MST_CLUSTER_DRAINING] = draining,
+    };
 
-    switch (message->type) {
-    case MST_CLUSTER_RESULT:
-        mst_result_heard(cluster, worker, message);
+    if (message->type < sizeof(takes) / sizeof(takes[0]) && takes[message->type]) {
+        takes[message->type](cluster, link->worker, message);
         return;
-    case MST_CLUSTER_BUILT:
-        mst_value_built(cluster, worker, message);
-        return;
-    case MST_CLUSTER_PROGRESS:
-        mst_result_progress(cluster, worker, message);
-        return;
-    case MST_CLUSTER_LOG:
-        says_log(cluster, worker, message);
-        return;
-    case MST_CLUSTER_DRAINING:
-        worker->draining = true;
-        mst_task_worker_update(cluster, worker);
-        return;
-    case MST_CLUSTER_HELLO:
-    case MST_CLUSTER_WELCOME:
-    case MST_CLUSTER_REFUSED:
-    case MST_CLUSTER_RUN:
-    case MST_CLUSTER_CANCEL:
-    case MST_CLUSTER_TAKE_BACK:
-    case MST_CLUSTER_BUILD:
-    case MST_CLUSTER_DROP:
-    case MST_CLUSTER_DRAIN:
-        break;
     }
     cluster->lies++;
-    mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, worker, 0, 0,
+    mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, link->worker, 0, 0,
                    mst_slice_text("it sent a message that is not a worker's to send"));
     mst_link_break(cluster, link);
 }

@@ -90,30 +90,11 @@ muster_status mst_worker_new(struct mst_worker **out, uint64_t now_ns,
 static void outbox_clear(struct mst_worker *worker, bool results)
 {
     MST_EACH(out, &worker->outbox, struct mst_worker_out, link) {
-        switch (out->message->type) {
-        case MST_CLUSTER_RESULT:
-            if (results) {
-                mst_worker_run_free(worker, MST_CONTAINER(out, struct mst_worker_run, out));
-            }
-            break;
-        case MST_CLUSTER_PROGRESS:
-        case MST_CLUSTER_LOG:
+        if (out->message->type != MST_CLUSTER_RESULT) {
             mst_list_remove(&out->link);
-            mst_mem_release(&worker->mem, MST_CONTAINER(out, struct mst_worker_note, out));
-            break;
-        case MST_CLUSTER_BUILT:
-        case MST_CLUSTER_DRAINING:
-        case MST_CLUSTER_HELLO:
-        case MST_CLUSTER_WELCOME:
-        case MST_CLUSTER_REFUSED:
-        case MST_CLUSTER_RUN:
-        case MST_CLUSTER_CANCEL:
-        case MST_CLUSTER_TAKE_BACK:
-        case MST_CLUSTER_BUILD:
-        case MST_CLUSTER_DROP:
-        case MST_CLUSTER_DRAIN:
-            mst_list_remove(&out->link);
-            break;
+            mst_worker_out_done(worker, out);
+        } else if (results) {
+            mst_worker_run_free(worker, MST_CONTAINER(out, struct mst_worker_run, out));
         }
     }
 }

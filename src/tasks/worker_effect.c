@@ -129,36 +129,16 @@ const struct mst_worker_effect *mst_worker_next(struct mst_worker *worker)
 static void sent(struct mst_worker *worker)
 {
     struct mst_worker_out *out = worker->sending;
-    struct mst_worker_run *run;
 
     worker->sending = NULL;
-    switch (out->message->type) {
-    case MST_CLUSTER_RESULT:
-        run = MST_CONTAINER(out, struct mst_worker_run, out);
-        if (worker->sending_old) {
-            mst_worker_run_free(worker, run);
-        } else if (worker->link == MST_LINK_WELCOMED) {
-            mst_worker_sent(worker, run);
-        } else { /* the connection broke meanwhile */
-            mst_list_append(worker->outbox.next, &out->link);
-        }
-        break;
-    case MST_CLUSTER_PROGRESS:
-    case MST_CLUSTER_LOG:
-        mst_mem_release(&worker->mem, MST_CONTAINER(out, struct mst_worker_note, out));
-        break;
-    case MST_CLUSTER_BUILT:
-    case MST_CLUSTER_DRAINING:
-    case MST_CLUSTER_HELLO:
-    case MST_CLUSTER_WELCOME:
-    case MST_CLUSTER_REFUSED:
-    case MST_CLUSTER_RUN:
-    case MST_CLUSTER_CANCEL:
-    case MST_CLUSTER_TAKE_BACK:
-    case MST_CLUSTER_BUILD:
-    case MST_CLUSTER_DROP:
-    case MST_CLUSTER_DRAIN:
-        break;
+    if (out->message->type != MST_CLUSTER_RESULT) {
+        mst_worker_out_done(worker, out);
+    } else if (worker->sending_old) {
+        mst_worker_run_free(worker, MST_CONTAINER(out, struct mst_worker_run, out));
+    } else if (worker->link == MST_LINK_WELCOMED) {
+        mst_worker_sent(worker, MST_CONTAINER(out, struct mst_worker_run, out));
+    } else { /* the connection broke meanwhile */
+        mst_list_append(worker->outbox.next, &out->link);
     }
 }
 

@@ -182,6 +182,7 @@ void mst_worker_sent(struct mst_worker *worker, struct mst_worker_run *run); /* 
 void mst_worker_send_again(struct mst_worker *worker, uint64_t heard);       /* so many came in */
 void mst_worker_post(struct mst_worker *worker, struct mst_worker_out *out,
                      const struct mst_cluster_message *message);
+void mst_worker_out_done(struct mst_worker *worker, struct mst_worker_out *out); /* no RESULT */
 
 /* worker_value.c */
 void mst_worker_value_order(struct mst_worker *worker);

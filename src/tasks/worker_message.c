@@ -123,39 +123,28 @@ static void take_drop(struct mst_worker *worker, const struct mst_cluster_messag
     }
 }
 
+static void take_drain(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    (void)message;
+    mst_worker_drain(worker, worker->now_ns);
+}
+
 static void take(struct mst_worker *worker, const struct mst_cluster_message *message)
 {
-    switch (message->type) {
-    case MST_CLUSTER_RUN:
-        take_run(worker, message);
-        break;
-    case MST_CLUSTER_CANCEL:
-        take_cancel(worker, message);
-        break;
-    case MST_CLUSTER_TAKE_BACK:
-        take_take_back(worker, message);
-        break;
-    case MST_CLUSTER_BUILD:
-        take_build(worker, message);
-        break;
-    case MST_CLUSTER_DROP:
-        take_drop(worker, message);
-        break;
-    case MST_CLUSTER_DRAIN:
-        mst_worker_drain(worker, worker->now_ns);
-        break;
-    case MST_CLUSTER_REFUSED: /* it was superseded, or knows that this worker was lost */
-        take_refused(worker, message);
-        break;
-    case MST_CLUSTER_HELLO:
-    case MST_CLUSTER_RESULT:
-    case MST_CLUSTER_BUILT:
-    case MST_CLUSTER_PROGRESS:
-    case MST_CLUSTER_LOG:
-    case MST_CLUSTER_DRAINING:
-    case MST_CLUSTER_WELCOME:
+    static void (*const takes[])(struct mst_worker *, const struct mst_cluster_message *) = {
+        [MST_CLUSTER_RUN] = take_run,
+        [MST_CLUSTER_CANCEL] = take_cancel,
+        [MST_CLUSTER_TAKE_BACK] = take_take_back,
+        [MST_CLUSTER_BUILD] = take_build,
+        [MST_CLUSTER_DROP] = take_drop,
+        [MST_CLUSTER_DRAIN] = take_drain,
+        [MST_CLUSTER_REFUSED] = take_refused, /* superseded, or it knows that this one was lost */
+    };
+
+    if (message->type < sizeof(takes) / sizeof(takes[0]) && takes[message->type]) {
+        takes[message->type](worker, message);
+    } else {
         mst_worker_lie(worker, "what only a worker says, or a second welcome");
-        break;
     }
 }
 

@@ -44,6 +44,13 @@ void mst_worker_post(struct mst_worker *worker, struct mst_worker_out *out,
     mst_list_append(&worker->outbox, &out->link);
 }
 
+void mst_worker_out_done(struct mst_worker *worker, struct mst_worker_out *out)
+{
+    if (out->message->type == MST_CLUSTER_PROGRESS || out->message->type == MST_CLUSTER_LOG) {
+        mst_mem_release(&worker->mem, MST_CONTAINER(out, struct mst_worker_note, out));
+    }
+}
+
 /* ---- runs ---- */
 
 bool mst_worker_run_take(struct mst_worker *worker, const struct mst_cluster_message *message)
