@@ -142,35 +142,18 @@ static void sent(struct mst_worker *worker)
     }
 }
 
-static void line_done(struct mst_worker *worker)
-{
-    worker->line_count--;
-    memmove(worker->lines[0], worker->lines[1], (size_t)worker->line_count * MST_WORKER_LINE_ROOM);
-}
-
 void mst_worker_done(struct mst_worker *worker, const struct mst_worker_effect *effect)
 {
     MST_ASSERT(worker->out && effect == &worker->effect);
     worker->out = false;
-    switch (effect->type) {
-    case MST_WORKER_SEND:
-        if (worker->sending) {
-            sent(worker);
-        }
-        break;
-    case MST_WORKER_DROP:
+    if (worker->sending) {
+        sent(worker);
+    } else if (effect->type == MST_WORKER_DROP) {
         mst_worker_value_free(worker, mst_worker_value_find(worker, effect->message->value));
-        break;
-    case MST_WORKER_SAY:
-        line_done(worker);
-        break;
-    case MST_WORKER_CONNECT:
-    case MST_WORKER_HANG_UP:
-    case MST_WORKER_START:
-    case MST_WORKER_STOP:
-    case MST_WORKER_BUILD:
-    case MST_WORKER_END:
-        break;
+    } else if (effect->type == MST_WORKER_SAY) {
+        worker->line_count--;
+        memmove(worker->lines[0], worker->lines[1],
+                (size_t)worker->line_count * MST_WORKER_LINE_ROOM);
     }
     mst_worker_advance(worker);
 }

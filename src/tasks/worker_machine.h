@@ -168,6 +168,16 @@ bool mst_worker_run_take(struct mst_worker *worker, const struct mst_cluster_mes
 /* It ends here without a value. Unless it has begun. */
 void mst_worker_run_end(struct mst_worker *worker, struct mst_worker_run *run,
                         enum mst_origin origin, const char *text);
+/* Fills `to`, a RESULT or BUILT, from `answer`. What it borrows is copied into *content, which is
+ * replaced; its size. */
+size_t mst_worker_answer(struct mst_worker *worker, struct mst_cluster_message *to,
+                         struct mst_cluster_message *answer, const struct mst_failure *failure,
+                         void **content);
+/* The failure that is reported, in `room`; NULL: a value, which is not too large. `why`: it was
+ * asked to stop. */
+const struct mst_failure *mst_worker_judge(const struct mst_worker *worker,
+                                           const struct mst_failure *failure, enum mst_origin why,
+                                           struct mst_parts *parts, struct mst_failure *room);
 void mst_worker_run_free(struct mst_worker *worker, struct mst_worker_run *run);
 /* True: it has not begun, or not by now: its START was not given out yet. */
 bool mst_worker_run_recall(struct mst_worker *worker, struct mst_worker_run *run);
@@ -198,16 +208,6 @@ void mst_worker_value_free(struct mst_worker *worker, struct mst_worker_value *v
 static inline int mst_worker_compare(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
-}
-
-static inline uint64_t mst_worker_parts_size(struct mst_parts parts)
-{
-    uint64_t size = 0;
-
-    for (uint32_t i = 0; i < parts.count; i++) {
-        size += parts.items[i].data.size;
-    }
-    return size;
 }
 
 /* The object that a const node lies in. */

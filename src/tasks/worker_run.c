@@ -71,6 +71,16 @@ bool mst_worker_run_take(struct mst_worker *worker, const struct mst_cluster_mes
     return true;
 }
 
+static uint64_t parts_size(struct mst_parts parts)
+{
+    uint64_t size = 0;
+
+    for (uint32_t i = 0; i < parts.count; i++) {
+        size += parts.items[i].data.size;
+    }
+    return size;
+}
+
 static void leave_sent(struct mst_worker *worker, struct mst_worker_run *run)
 {
     if (run->sent) {
@@ -93,7 +103,64 @@ void mst_worker_run_free(struct mst_worker *worker, struct mst_worker_run *run)
     mst_mem_release(&worker->mem, run);
 }
 
-/* From RUN to RESULT. What does not fit into memory is an EXHAUSTED that needs none. */
+/* What does not fit into memory is an EXHAUSTED that needs none. */
+size_t mst_worker_answer(struct mst_worker *worker, struct mst_cluster_message *to,
+                         struct mst_cluster_message *answer, const struct mst_failure *failure,
+                         void **content)
+{
+    size_t size;
+    void *room;
+
+    if (failure) {
+        answer->failure = *failure;
+        answer->failure.worker = worker->number;
+        answer->failure.incarnation = worker->config.incarnation;
+        answer->failure.attempt = answer->attempt.attempt;
+    }
+    size = mst_copy_size(&mst_cluster_fields, answer);
+    room = size > 0 ? worker->mem.alloc(worker->mem.ctx, size) : NULL;
+    if (size > 0 && !room) {
+        answer->parts = (struct mst_parts){0};
+        answer->failure.cause = NULL;
+        answer->failure.state = (struct mst_slice){0};
+        answer->failure.text = mst_slice_text("the worker had no memory for the result");
+        if (!failure) {
+            answer->failure.origin = MST_ORIGIN_EXHAUSTED;
+        }
+        *to = *answer;
+        size = 0;
+    } else {
+        mst_copy(&mst_cluster_fields, to, answer, room);
+    }
+    mst_mem_release(&worker->mem, *content);
+    *content = room;
+    return size;
+}
+
+const struct mst_failure *mst_worker_judge(const struct mst_worker *worker,
+                                           const struct mst_failure *failure, enum mst_origin why,
+                                           struct mst_parts *parts, struct mst_failure *room)
+{
+    if (failure) {
+        *room = *failure;
+        if (why != MST_ORIGIN_NONE) {
+            room->origin = why; /* however it took being asked, or made, to stop */
+        } else if (room->origin == MST_ORIGIN_NONE) {
+            room->origin = MST_ORIGIN_INTERNAL;
+        }
+        return room;
+    }
+    if (worker->config.result_max == 0 || parts_size(*parts) <= worker->config.result_max) {
+        return NULL;
+    }
+    *parts = (struct mst_parts){0};
+    *room =
+        (struct mst_failure){.origin = MST_ORIGIN_EXHAUSTED,
+                             .text = mst_slice_text("the result is larger than a message may be")};
+    return room;
+}
+
+/* From RUN to RESULT. */
 static void run_answer(struct mst_worker *worker, struct mst_worker_run *run,
                        const struct mst_failure *failure, struct mst_parts parts, uint64_t run_ns)
 {
@@ -102,36 +169,10 @@ static void run_answer(struct mst_worker *worker, struct mst_worker_run *run,
         .attempt = run->message.attempt,
         .series = run->message.series,
         .run_ns = run_ns,
+        .parts = parts,
     };
-    size_t size;
 
-    if (failure) {
-        result.failure = *failure;
-        result.failure.worker = worker->number;
-        result.failure.incarnation = worker->config.incarnation;
-        result.failure.attempt = run->message.attempt.attempt;
-    }
-    result.parts = parts;
-    size = mst_copy_size(&mst_cluster_fields, &result);
-    if (size > 0) {
-        run->content = worker->mem.alloc(worker->mem.ctx, size);
-        if (!run->content) {
-            result.parts = (struct mst_parts){0};
-            result.failure.cause = NULL;
-            result.failure.state = (struct mst_slice){0};
-            result.failure.text = (struct mst_slice){0};
-            if (!failure) {
-                result.failure.origin = MST_ORIGIN_EXHAUSTED;
-                result.failure.text = mst_slice_text("the worker had no memory for the result");
-            }
-            run->message = result;
-        } else {
-            mst_copy(&mst_cluster_fields, &run->message, &result, run->content);
-            run->size += size;
-        }
-    } else {
-        run->message = result;
-    }
+    run->size += mst_worker_answer(worker, &run->message, &result, failure, &run->content);
     run->state = MST_RUN_ANSWERED;
     worker->kept += run->size;
     mst_list_remove(&run->link);
@@ -501,27 +542,18 @@ void mst_worker_finished(struct mst_worker *worker, uint64_t now_ns, uint32_t sl
 {
     struct mst_worker_slot *slot = &worker->slots[slot_number];
     struct mst_worker_run *run = slot->run;
-    struct mst_failure what = failure ? *failure : (struct mst_failure){0};
-    uint64_t limit = worker->config.result_max;
+    struct mst_failure room;
     bool old = slot->old;
 
     MST_ASSERT(slot_number < worker->config.slots && run && !mst_list_linked(&slot->start));
     worker->now_ns = now_ns;
-    if (failure && slot->why != MST_ORIGIN_NONE) {
-        what.origin = slot->why; /* however it took being asked, or made, to stop */
-    } else if (failure && what.origin == MST_ORIGIN_NONE) {
-        what.origin = MST_ORIGIN_INTERNAL;
-    } else if (!failure && limit > 0 && mst_worker_parts_size(parts) > limit) {
-        what.origin = MST_ORIGIN_EXHAUSTED;
-        what.text = mst_slice_text("the result is larger than a message may be");
-        parts = (struct mst_parts){0};
-    }
+    failure = mst_worker_judge(worker, failure, slot->why, &parts, &room);
     mst_worker_slot_clear(worker, slot);
     needs_leave(worker, &run->message);
     if (old) {
         mst_worker_run_free(worker, run);
     } else {
-        run_answer(worker, run, what.origin != MST_ORIGIN_NONE ? &what : NULL, parts, run_ns);
+        run_answer(worker, run, failure, parts, run_ns);
         mst_worker_trim(worker);
     }
     mst_worker_advance(worker);

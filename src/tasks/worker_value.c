@@ -106,35 +106,11 @@ static void value_made(struct mst_worker *worker, struct mst_worker_value *value
                        const struct mst_failure *failure, struct mst_parts parts)
 {
     struct mst_cluster_message built = {.type = MST_CLUSTER_BUILT, .value = value->build.value};
-    void *content;
-    size_t size;
 
-    if (failure) {
-        built.failure = *failure;
-        built.failure.worker = worker->number;
-        built.failure.incarnation = worker->config.incarnation;
-        if (failure->origin == MST_ORIGIN_NONE) {
-            built.failure.origin = MST_ORIGIN_INTERNAL;
-        }
-    } else {
+    if (!failure) {
         built.parts = parts;
     }
-    size = mst_copy_size(&mst_cluster_fields, &built);
-    content = size > 0 ? worker->mem.alloc(worker->mem.ctx, size) : NULL;
-    if (size > 0 && !content) {
-        built.parts = (struct mst_parts){0};
-        built.failure = (struct mst_failure){
-            .origin = failure ? failure->origin : MST_ORIGIN_EXHAUSTED,
-            .code = built.failure.code,
-            .worker = worker->number,
-            .incarnation = worker->config.incarnation,
-            .text = mst_slice_text("the worker had no memory for what the builder returned")};
-        value->built = built;
-    } else {
-        mst_copy(&mst_cluster_fields, &value->built, &built, content);
-    }
-    mst_mem_release(&worker->mem, value->content);
-    value->content = content;
+    (void)mst_worker_answer(worker, &value->built, &built, failure, &value->content);
     value->state = built.failure.origin == MST_ORIGIN_NONE ? MST_VALUE_READY : MST_VALUE_FAILED;
     value_answer(worker, value);
 }
@@ -164,10 +140,7 @@ void mst_worker_built(struct mst_worker *worker, uint64_t now_ns, uint64_t numbe
                       const struct mst_failure *failure, struct mst_parts parts)
 {
     struct mst_worker_value *value = mst_worker_value_find(worker, number);
-    uint64_t limit = worker->config.result_max;
-    static const char large[] = "what the builder returned is larger than a message may be";
-    struct mst_failure exhausted = {.origin = MST_ORIGIN_EXHAUSTED,
-                                    .text = mst_slice_of(large, sizeof(large) - 1)};
+    struct mst_failure room;
 
     MST_ASSERT(value && value->state == MST_VALUE_BUILDING);
     worker->now_ns = now_ns;
@@ -176,9 +149,7 @@ void mst_worker_built(struct mst_worker *worker, uint64_t now_ns, uint64_t numbe
             mst_worker_slot_clear(worker, &worker->slots[i]);
         }
     }
-    if (!failure && limit > 0 && mst_worker_parts_size(parts) > limit) {
-        failure = &exhausted;
-    }
+    failure = mst_worker_judge(worker, failure, MST_ORIGIN_NONE, &parts, &room);
     value_made(worker, value, failure, parts);
     mst_worker_value_settle(worker, value);
     mst_worker_advance(worker);
