@@ -2,6 +2,8 @@
 #ifndef MST_BASE_PANIC_H
 #define MST_BASE_PANIC_H
 
+#include <stddef.h>
+
 /* A broken invariant. The hook is the one thing a pure machine may call out to: the service and the
  * tests install one that prints the last trace lines and aborts, the library one that poisons the
  * handle. Never returns. */
@@ -18,5 +20,14 @@ _Noreturn void mst_panic(const char *file, int line, const char *what);
 /* The object that `member` of it lies in. */
 #define MST_CONTAINER(pointer, type, member)                                                       \
     ((type *)(void *)((char *)(void *)(pointer)-offsetof(type, member)))
+
+static inline void *mst_container(void *pointer, size_t offset)
+{
+    return pointer ? (char *)pointer - offset : NULL;
+}
+
+/* Likewise, and NULL of NULL. */
+#define MST_CONTAINER_OR_NULL(pointer, type, member)                                               \
+    ((type *)mst_container(pointer, offsetof(type, member)))
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/panic.h"
+
 /* An intrusive ordered set (AVL). Insertion, removal and search cost no allocation and O(log n);
  * walking is in order, so nothing that reaches an effect depends on a hash or an address.
  * Timers, keys by name and changes by revision are all this one structure. */
@@ -41,5 +43,12 @@ struct mst_tree_node *mst_tree_find(const struct mst_tree *tree, const void *key
 struct mst_tree_node *mst_tree_at_or_after(const struct mst_tree *tree, const void *key);
 struct mst_tree_node *mst_tree_first(const struct mst_tree *tree);
 struct mst_tree_node *mst_tree_next(const struct mst_tree_node *node);
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): a declared name cannot be in parentheses. */
+/* Walk over the objects that the nodes are the `member` of; none may be removed. */
+#define MST_TREE_EACH(item, tree, type, member)                                                    \
+    for (type *item = MST_CONTAINER_OR_NULL(mst_tree_first(tree), type, member); item;             \
+         item = MST_CONTAINER_OR_NULL(mst_tree_next(&item->member), type, member))
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

@@ -38,12 +38,12 @@ void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uin
 
 struct mst_task_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns)
 {
-    struct mst_tree_node *node = mst_tree_first(&cluster->alarms);
-    struct mst_task_alarm *alarm = node ? MST_CONTAINER(node, struct mst_task_alarm, node) : NULL;
+    struct mst_task_alarm *alarm =
+        MST_CONTAINER_OR_NULL(mst_tree_first(&cluster->alarms), struct mst_task_alarm, node);
 
     if (!alarm || alarm->due_ns > now_ns) {
         return NULL;
     }
-    mst_tree_remove(&cluster->alarms, node);
+    mst_tree_remove(&cluster->alarms, &alarm->node);
     return alarm;
 }

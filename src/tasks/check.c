@@ -56,8 +56,8 @@ static uint32_t check_list(const struct mst_task_worker *worker, const struct ms
     return count;
 }
 
-static void check_hand(const struct mst_cluster *cluster, const struct mst_task_worker *worker,
-                       struct sums *sums)
+static void check_worker(const struct mst_cluster *cluster, const struct mst_task_worker *worker,
+                         struct sums *sums)
 {
     uint64_t load_ns = 0, load_bytes = 0;
 
@@ -105,7 +105,7 @@ void mst_cluster_check(const struct mst_cluster *cluster)
                    cluster->cancelled ==
                cluster->admitted);
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
-        check_hand(cluster, cluster->workers[i], &sums);
+        check_worker(cluster, cluster->workers[i], &sums);
         connected += cluster->workers[i]->link != NULL;
     }
     MST_ASSERT(sums.prefetched == cluster->prefetched_count && connected == cluster->connected);

@@ -7,9 +7,8 @@
 
 struct mst_closure *mst_closure_find(const struct mst_cluster *cluster, uint64_t number)
 {
-    struct mst_table_node *node = mst_table_find(&cluster->closures, number);
-
-    return node ? MST_CONTAINER(node, struct mst_closure, node) : NULL;
+    return MST_CONTAINER_OR_NULL(mst_table_find(&cluster->closures, number), struct mst_closure,
+                                 node);
 }
 
 bool mst_closure_settled(const struct mst_closure *closure)

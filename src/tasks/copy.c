@@ -3,6 +3,20 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
+void *mst_array_grow(const struct mst_mem *mem, void *array, uint32_t count, uint32_t room,
+                     size_t size)
+{
+    void *grown = mst_mem_array(mem, room, size);
+
+    if (grown) {
+        if (count > 0) {
+            memcpy(grown, array, count * size);
+        }
+        mst_mem_release(mem, array);
+    }
+    return grown;
+}
+
 /* ---- failures ---- */
 
 static size_t text_size(struct mst_slice text)

@@ -222,9 +222,7 @@ static void reserve(struct mst_cluster *cluster, struct mst_closure *closure,
  * is: what runs there may never end. */
 static bool run_alone(struct mst_cluster *cluster)
 {
-    for (struct mst_tree_node *node = mst_tree_first(&cluster->alone); node;
-         node = mst_tree_next(node)) {
-        struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, place.tree);
+    MST_TREE_EACH(closure, &cluster->alone, struct mst_closure, place.tree) {
         struct mst_task_worker *worker = closure->worker;
 
         if (!worker || !is_empty(worker)) {

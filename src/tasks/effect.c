@@ -46,8 +46,8 @@ void mst_lines_free(struct mst_cluster *cluster)
 
 static bool say(struct mst_cluster *cluster)
 {
-    struct mst_list *node = mst_list_take(&cluster->lines);
-    struct mst_saying *saying = node ? MST_CONTAINER(node, struct mst_saying, place) : NULL;
+    struct mst_saying *saying =
+        MST_CONTAINER_OR_NULL(mst_list_take(&cluster->lines), struct mst_saying, place);
     struct mst_cluster_effect *effect = &cluster->effect;
 
     if (!saying) {
@@ -90,8 +90,8 @@ static void cancel(struct mst_cluster *cluster, const struct mst_task_worker *wo
 
 static bool send_owed(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    struct mst_list *node = mst_list_take(&worker->owed);
-    struct mst_closure *closure = node ? MST_CONTAINER(node, struct mst_closure, owed) : NULL;
+    struct mst_closure *closure =
+        MST_CONTAINER_OR_NULL(mst_list_take(&worker->owed), struct mst_closure, owed);
     struct mst_attempt attempt;
 
     if (!closure) {

@@ -8,9 +8,8 @@
 
 struct mst_task_link *mst_link_of(const struct mst_cluster *cluster, uint64_t connection)
 {
-    struct mst_table_node *node = mst_table_find(&cluster->links, connection);
-
-    return node ? MST_CONTAINER(node, struct mst_task_link, node) : NULL;
+    return MST_CONTAINER_OR_NULL(mst_table_find(&cluster->links, connection), struct mst_task_link,
+                                 node);
 }
 
 static struct mst_task_link *link_new(struct mst_cluster *cluster, uint64_t connection)
@@ -147,19 +146,15 @@ static bool blamed_room(struct mst_cluster *cluster, struct mst_task_worker *wor
 {
     uint64_t *blamed;
 
-    if (worker->blamed_room >= slots) {
-        return true;
+    if (worker->blamed_room < slots) {
+        blamed = mst_array_grow(&cluster->mem, worker->blamed, worker->blamed_count, slots,
+                                sizeof(*blamed));
+        if (!blamed) {
+            return false;
+        }
+        worker->blamed = blamed;
+        worker->blamed_room = slots;
     }
-    blamed = mst_mem_array(&cluster->mem, slots, sizeof(uint64_t));
-    if (!blamed) {
-        return false;
-    }
-    if (worker->blamed_count > 0) {
-        memcpy(blamed, worker->blamed, worker->blamed_count * sizeof(uint64_t));
-    }
-    mst_mem_release(&cluster->mem, worker->blamed);
-    worker->blamed = blamed;
-    worker->blamed_room = slots;
     return true;
 }
 

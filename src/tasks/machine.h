@@ -334,6 +334,9 @@ void mst_alarms_init(struct mst_cluster *cluster);
 struct mst_task_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns); /* taken out */
 
 /* copy.c */
+/* A larger copy of the array, with zeros behind; the old one is released. NULL: nothing is done. */
+void *mst_array_grow(const struct mst_mem *mem, void *array, uint32_t count, uint32_t room,
+                     size_t size);
 struct mst_task_failure *mst_failure_copy(const struct mst_mem *mem,
                                           const struct mst_failure *failure);
 void mst_failure_drop(const struct mst_mem *mem, struct mst_task_failure *failure);

@@ -46,7 +46,7 @@ static struct mst_kind *kind_find(const struct mst_cluster *cluster, struct mst_
     while (node && !is_kind(MST_CONTAINER(node, struct mst_kind, node), name, version)) {
         node = mst_table_again(node);
     }
-    return node ? MST_CONTAINER(node, struct mst_kind, node) : NULL;
+    return MST_CONTAINER_OR_NULL(node, struct mst_kind, node);
 }
 
 /* 1 + the place of the function in the worker's list. */
@@ -83,10 +83,7 @@ static void provide(struct mst_cluster *cluster, struct mst_kind *kind,
 /* One that is to run alone, and so is not in its function's queue. */
 static struct mst_closure *alone_of(const struct mst_cluster *cluster, const struct mst_kind *kind)
 {
-    for (struct mst_tree_node *node = mst_tree_first(&cluster->alone); node;
-         node = mst_tree_next(node)) {
-        struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, place.tree);
-
+    MST_TREE_EACH(closure, &cluster->alone, struct mst_closure, place.tree) {
         if (closure->kind == kind) {
             return closure;
         }
@@ -125,15 +122,12 @@ static void unknown(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
 static bool kinds_grow(struct mst_cluster *cluster)
 {
     uint32_t room = cluster->kind_room == 0 ? 16 : 2 * cluster->kind_room;
-    struct mst_kind **kinds = mst_mem_array(&cluster->mem, room, sizeof(struct mst_kind *));
+    struct mst_kind **kinds =
+        mst_array_grow(&cluster->mem, cluster->kinds, cluster->kind_count, room, sizeof(*kinds));
 
     if (!kinds) {
         return false;
     }
-    if (cluster->kind_count > 0) {
-        memcpy(kinds, cluster->kinds, cluster->kind_count * sizeof(struct mst_kind *));
-    }
-    mst_mem_release(&cluster->mem, cluster->kinds);
     cluster->kinds = kinds;
     cluster->kind_room = room;
     return true;
@@ -211,14 +205,10 @@ bool mst_kinds_room(struct mst_cluster *cluster, uint32_t workers)
         if (kind->room >= workers) {
             continue;
         }
-        places = mst_mem_array(&cluster->mem, workers, sizeof(uint32_t));
+        places = mst_array_grow(&cluster->mem, kind->places, kind->room, workers, sizeof(*places));
         if (!places) {
             return false;
         }
-        if (kind->room > 0) {
-            memcpy(places, kind->places, kind->room * sizeof(uint32_t));
-        }
-        mst_mem_release(&cluster->mem, kind->places);
         kind->places = places;
         kind->room = workers;
     }
@@ -257,8 +247,8 @@ void mst_kinds_unstick(struct mst_cluster *cluster, const struct mst_task_worker
 
 struct mst_closure *mst_queue_head(const struct mst_kind *kind)
 {
-    struct mst_tree_node *back = kind->again.count > 0 ? mst_tree_first(&kind->again) : NULL;
-    struct mst_closure *again = back ? MST_CONTAINER(back, struct mst_closure, place.tree) : NULL;
+    struct mst_closure *again =
+        MST_CONTAINER_OR_NULL(mst_tree_first(&kind->again), struct mst_closure, place.tree);
     struct mst_closure *first = NULL;
 
     if (!mst_list_empty(&kind->fifo)) {

@@ -6,9 +6,8 @@
 
 struct mst_value *mst_value_find(const struct mst_cluster *cluster, uint64_t number)
 {
-    struct mst_table_node *node = mst_table_find(&cluster->values_by_number, number);
-
-    return node ? MST_CONTAINER(node, struct mst_value, node) : NULL;
+    return MST_CONTAINER_OR_NULL(mst_table_find(&cluster->values_by_number, number),
+                                 struct mst_value, node);
 }
 
 static void entry_clear(struct mst_cluster *cluster, struct mst_entry *entry)
@@ -47,17 +46,13 @@ static bool entries_grow(struct mst_cluster *cluster, struct mst_value *value, u
     if (value->room >= room) {
         return true;
     }
-    entries = mst_mem_array(&cluster->mem, room, sizeof(struct mst_entry));
+    entries = mst_array_grow(&cluster->mem, value->entries, value->room, room, sizeof(*entries));
     if (!entries) {
         return false;
-    }
-    if (value->room > 0) {
-        memcpy(entries, value->entries, value->room * sizeof(struct mst_entry));
     }
     for (uint32_t i = value->room; i < room; i++) {
         entries[i].state = MST_CLOSURE_ABORTED;
     }
-    mst_mem_release(&cluster->mem, value->entries);
     value->entries = entries;
     value->room = room;
     return true;

@@ -198,10 +198,7 @@ static bool hello_fill(struct mst_worker *worker)
     MST_EACH(run, &worker->queue, const struct mst_worker_run, link) {
         held[hello->held_count++] = run->message.attempt;
     }
-    for (struct mst_tree_node *node = mst_tree_first(&worker->values); node;
-         node = mst_tree_next(node)) {
-        const struct mst_worker_value *value = MST_CONTAINER(node, struct mst_worker_value, node);
-
+    MST_TREE_EACH(value, &worker->values, const struct mst_worker_value, node) {
         if (!value->dropped && value->state != MST_VALUE_FAILED) {
             list[hello->value_count++] = value->build.value;
         }

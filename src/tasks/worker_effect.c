@@ -234,10 +234,7 @@ static void check_values(const struct mst_worker *worker)
     uint64_t users = 0;
     uint64_t used = 0;
 
-    for (struct mst_tree_node *node = mst_tree_first(&worker->values); node;
-         node = mst_tree_next(node)) {
-        const struct mst_worker_value *value = MST_CONTAINER(node, struct mst_worker_value, node);
-
+    MST_TREE_EACH(value, &worker->values, const struct mst_worker_value, node) {
         users += value->users;
         MST_ASSERT(value->state != MST_VALUE_WAITING || value->dropped ||
                    mst_list_linked(&value->link));
@@ -279,10 +276,7 @@ uint64_t mst_worker_digest(const struct mst_worker *worker)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         digest = mst_digest_number(digest, numbers[i]);
     }
-    for (struct mst_tree_node *node = mst_tree_first(&worker->runs); node;
-         node = mst_tree_next(node)) {
-        const struct mst_worker_run *run = MST_CONTAINER(node, struct mst_worker_run, node);
-
+    MST_TREE_EACH(run, &worker->runs, const struct mst_worker_run, node) {
         digest = mst_digest_number(digest, run->message.attempt.closure);
         digest = mst_digest_number(digest, run->message.attempt.attempt);
         digest = mst_digest_number(digest, (uint64_t)run->state);

@@ -21,9 +21,8 @@ static void take_welcome(struct mst_worker *worker, const struct mst_cluster_mes
     mst_worker_overdue_again(worker);
     mst_worker_say(worker, "takes work from the coordinator, as its worker ", message->worker,
                    mst_slice_of(NULL, 0));
-    for (struct mst_tree_node *node = mst_tree_first(&worker->values); node;
-         node = mst_tree_next(node)) {
-        mst_worker_value_tell(worker, MST_CONTAINER(node, struct mst_worker_value, node));
+    MST_TREE_EACH(value, &worker->values, struct mst_worker_value, node) {
+        mst_worker_value_tell(worker, value);
     }
     if (worker->end == MST_WORKER_DRAINS) {
         mst_worker_post(worker, &worker->leaving, &worker->draining);

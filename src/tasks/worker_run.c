@@ -21,9 +21,8 @@ void mst_worker_run_order(struct mst_worker *worker)
 struct mst_worker_run *mst_worker_run_find(const struct mst_worker *worker,
                                            struct mst_attempt attempt)
 {
-    struct mst_tree_node *node = mst_tree_find(&worker->runs, &attempt);
-
-    return node ? MST_CONTAINER(node, struct mst_worker_run, node) : NULL;
+    return MST_CONTAINER_OR_NULL(mst_tree_find(&worker->runs, &attempt), struct mst_worker_run,
+                                 node);
 }
 
 struct mst_worker_slot *mst_worker_slot_of(const struct mst_worker *worker,

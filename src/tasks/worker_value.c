@@ -17,9 +17,8 @@ void mst_worker_value_order(struct mst_worker *worker)
 
 struct mst_worker_value *mst_worker_value_find(const struct mst_worker *worker, uint64_t number)
 {
-    struct mst_tree_node *node = mst_tree_find(&worker->values, &number);
-
-    return node ? MST_CONTAINER(node, struct mst_worker_value, node) : NULL;
+    return MST_CONTAINER_OR_NULL(mst_tree_find(&worker->values, &number), struct mst_worker_value,
+                                 node);
 }
 
 static void value_answer(struct mst_worker *worker, struct mst_worker_value *value)

@@ -5,9 +5,8 @@
 
 struct mst_task_worker *mst_task_worker_find(const struct mst_cluster *cluster, uint32_t index)
 {
-    struct mst_table_node *node = mst_table_find(&cluster->workers_by_index, index);
-
-    return node ? MST_CONTAINER(node, struct mst_task_worker, node) : NULL;
+    return MST_CONTAINER_OR_NULL(mst_table_find(&cluster->workers_by_index, index),
+                                 struct mst_task_worker, node);
 }
 
 void mst_task_worker_todo(struct mst_cluster *cluster, struct mst_task_worker *worker)
@@ -114,7 +113,7 @@ void mst_workers_few(struct mst_cluster *cluster)
 
 /* ---- members ---- */
 
-static bool hands_grow(struct mst_cluster *cluster)
+static bool workers_grow(struct mst_cluster *cluster)
 {
     uint32_t room = cluster->worker_room == 0 ? 16 : 2 * cluster->worker_room;
     struct mst_task_worker **workers;
@@ -122,14 +121,11 @@ static bool hands_grow(struct mst_cluster *cluster)
     if (!mst_kinds_room(cluster, room) || !mst_values_room(cluster, room)) {
         return false;
     }
-    workers = mst_mem_array(&cluster->mem, room, sizeof(struct mst_task_worker *));
+    workers = mst_array_grow(&cluster->mem, cluster->workers, cluster->worker_count, room,
+                             sizeof(*workers));
     if (!workers) {
         return false;
     }
-    if (cluster->worker_count > 0) {
-        memcpy(workers, cluster->workers, cluster->worker_count * sizeof(struct mst_task_worker *));
-    }
-    mst_mem_release(&cluster->mem, cluster->workers);
     cluster->workers = workers;
     cluster->worker_room = room;
     return true;
@@ -181,7 +177,7 @@ bool mst_task_worker_number(struct mst_cluster *cluster, struct mst_task_worker 
     if (worker->number != MST_WORKER_NONE) {
         return true;
     }
-    if (cluster->worker_count == cluster->worker_room && !hands_grow(cluster)) {
+    if (cluster->worker_count == cluster->worker_room && !workers_grow(cluster)) {
         return false;
     }
     worker->number = cluster->worker_count++;
