@@ -280,9 +280,7 @@ static void first(struct mst_cluster *cluster, struct mst_task_link *link,
 
     if (status == MUSTER_OK && worker &&
         (worker->incarnation > hello->incarnation ||
-         (worker->incarnation == hello->incarnation &&
-          (worker->state == MST_WORKER_LOST || worker->state == MST_WORKER_LEFT ||
-           worker->state == MST_WORKER_ABSENT)))) {
+         (worker->incarnation == hello->incarnation && !mst_task_worker_here(worker)))) {
         status = MUSTER_EFENCED;
     }
     if (status != MUSTER_OK) {

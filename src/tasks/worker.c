@@ -74,8 +74,8 @@ muster_status mst_worker_new(struct mst_worker **out, uint64_t now_ns,
     worker->number = MST_WORKER_NONE;
     worker->linger_ns = NEVER;
     worker->draining.type = MST_CLUSTER_DRAINING;
-    mst_worker_run_order(worker);
-    mst_worker_value_order(worker);
+    mst_tree_init(&worker->runs, mst_worker_run_order);
+    mst_tree_init(&worker->values, mst_worker_value_order);
     mst_list_init(&worker->queue);
     mst_list_init(&worker->builds);
     mst_list_init(&worker->drops);

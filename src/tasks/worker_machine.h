@@ -159,7 +159,7 @@ void mst_worker_lie(struct mst_worker *worker, const char *what);
 void mst_worker_advance(struct mst_worker *worker);
 
 /* worker_run.c */
-void mst_worker_run_order(struct mst_worker *worker); /* there is none */
+mst_tree_order mst_worker_run_order;
 struct mst_worker_run *mst_worker_run_find(const struct mst_worker *worker,
                                            struct mst_attempt attempt);
 struct mst_worker_slot *mst_worker_slot_of(const struct mst_worker *worker,
@@ -195,7 +195,7 @@ void mst_worker_post(struct mst_worker *worker, struct mst_worker_out *out,
 void mst_worker_out_done(struct mst_worker *worker, struct mst_worker_out *out); /* no RESULT */
 
 /* worker_value.c */
-void mst_worker_value_order(struct mst_worker *worker);
+mst_tree_order mst_worker_value_order;
 struct mst_worker_value *mst_worker_value_find(const struct mst_worker *worker, uint64_t number);
 bool mst_worker_value_take(struct mst_worker *worker, const struct mst_cluster_message *message);
 void mst_worker_value_drop(struct mst_worker *worker, struct mst_worker_value *value);

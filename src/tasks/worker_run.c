@@ -4,18 +4,13 @@
 #include "proto/copy.h"
 #include "tasks/worker_machine.h"
 
-static int run_order(const void *key, const struct mst_tree_node *node)
+int mst_worker_run_order(const void *key, const struct mst_tree_node *node)
 {
     const struct mst_attempt *attempt = key;
     const struct mst_worker_run *run = MST_WORKER_OF(node, struct mst_worker_run, node);
     int order = mst_worker_compare(attempt->closure, run->message.attempt.closure);
 
     return order != 0 ? order : mst_worker_compare(attempt->attempt, run->message.attempt.attempt);
-}
-
-void mst_worker_run_order(struct mst_worker *worker)
-{
-    mst_tree_init(&worker->runs, run_order);
 }
 
 struct mst_worker_run *mst_worker_run_find(const struct mst_worker *worker,

@@ -4,15 +4,10 @@
 #include "proto/copy.h"
 #include "tasks/worker_machine.h"
 
-static int value_order(const void *key, const struct mst_tree_node *node)
+int mst_worker_value_order(const void *key, const struct mst_tree_node *node)
 {
     return mst_worker_compare(*(const uint64_t *)key,
                               MST_WORKER_OF(node, struct mst_worker_value, node)->build.value);
-}
-
-void mst_worker_value_order(struct mst_worker *worker)
-{
-    mst_tree_init(&worker->values, value_order);
 }
 
 struct mst_worker_value *mst_worker_value_find(const struct mst_worker *worker, uint64_t number)
