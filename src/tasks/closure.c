@@ -28,23 +28,18 @@ static void closure_free(struct mst_cluster *cluster, struct mst_closure *closur
     mst_mem_release(&cluster->mem, closure->result);
     mst_failure_drop(&cluster->mem, closure->failure);
     mst_mem_release(&cluster->mem, closure->progress);
-    mst_poison_free(&cluster->mem, closure);
+    mst_mem_release(&cluster->mem, closure->lost);
     mst_mem_release(&cluster->mem, closure);
-}
-
-static void free_all(struct mst_cluster *cluster, struct mst_list *closures)
-{
-    struct mst_list *node;
-
-    while ((node = mst_list_take(closures))) {
-        closure_free(cluster, MST_CONTAINER(node, struct mst_closure, live));
-    }
 }
 
 void mst_closures_free(struct mst_cluster *cluster)
 {
-    free_all(cluster, &cluster->live);
-    free_all(cluster, &cluster->settled);
+    MST_EACH(closure, &cluster->live, struct mst_closure, live) {
+        closure_free(cluster, closure);
+    }
+    MST_EACH(closure, &cluster->settled, struct mst_closure, live) {
+        closure_free(cluster, closure);
+    }
 }
 
 /* ---- times ---- */
@@ -134,7 +129,8 @@ static uint64_t sum_of(const struct mst_parts *parts)
     return sum;
 }
 
-struct mst_cluster_excess mst_closure_excess(const struct mst_closure_call *call, size_t *bytes)
+/* Of a message, whatever is queued. NONE: `*bytes` are those of the parts. */
+static struct mst_cluster_excess closure_excess(const struct mst_closure_call *call, size_t *bytes)
 {
     const struct mst_cluster_excess asked[] = {
         {MST_CLUSTER_LIMIT_NAME, MST_CLUSTER_NAME_MAX, call->function.size},
@@ -180,15 +176,15 @@ struct mst_cluster_excess mst_cluster_excess(const struct mst_cluster *cluster,
                                              const struct mst_closure_call *call)
 {
     size_t bytes = 0;
-    struct mst_cluster_excess excess = mst_closure_excess(call, &bytes);
+    struct mst_cluster_excess excess = closure_excess(call, &bytes);
 
     return excess.limit != MST_CLUSTER_LIMIT_NONE || ends_series(cluster)
                ? excess
                : queue_excess(cluster, bytes);
 }
 
-static muster_status refusal(struct mst_cluster *cluster, const struct mst_closure_call *call,
-                             size_t *bytes)
+muster_status mst_closure_refusal(const struct mst_cluster *cluster,
+                                  const struct mst_closure_call *call, size_t *bytes)
 {
     if (cluster->end != MUSTER_OK) {
         return cluster->end;
@@ -199,8 +195,16 @@ static muster_status refusal(struct mst_cluster *cluster, const struct mst_closu
     if (call->function.size == 0 || !call->function.data) {
         return MUSTER_EINVAL;
     }
-    if (mst_closure_excess(call, bytes).limit != MST_CLUSTER_LIMIT_NONE) {
-        return MUSTER_ELIMIT;
+    return closure_excess(call, bytes).limit == MST_CLUSTER_LIMIT_NONE ? MUSTER_OK : MUSTER_ELIMIT;
+}
+
+static muster_status refusal(struct mst_cluster *cluster, const struct mst_closure_call *call,
+                             size_t *bytes)
+{
+    muster_status status = mst_closure_refusal(cluster, call, bytes);
+
+    if (status != MUSTER_OK) {
+        return status;
     }
     for (uint32_t i = 0; i < call->need_count; i++) {
         const struct mst_value *value = mst_value_find(cluster, call->needs[i]);

@@ -116,7 +116,7 @@ struct mst_closure {
     struct mst_task_failure *failure;
     struct mst_state_server *hiccup; /* its last report that was tolerated is of this one */
     struct mst_progress *progress;
-    struct mst_task_loss *lost; /* the first of the `losses`, in order; NULL: none */
+    struct mst_task_losses *lost; /* the first of the `losses`; NULL: none */
     uint64_t number, series, group;
     uint64_t start_ns, total_ns; /* when it must have begun, ended; NEVER */
     uint64_t run_limit_ns, stop_ms;
@@ -344,8 +344,6 @@ struct mst_slice mst_failure_text(enum mst_origin origin);
 struct mst_task_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts);
 bool mst_parts_size(const struct mst_parts *parts, size_t *out); /* false: too large */
 
-/* Of a message, whatever is queued. NONE: `*bytes` are those of the parts. */
-struct mst_cluster_excess mst_closure_excess(const struct mst_closure_call *call, size_t *bytes);
 char *mst_parts_copy(struct mst_part *to, char *bytes, const struct mst_parts *parts);
 
 /* queue.c */
@@ -364,6 +362,10 @@ void mst_queue_init(struct mst_cluster *cluster);
 
 /* closure.c */
 struct mst_closure *mst_closure_find(const struct mst_cluster *cluster, uint64_t number);
+/* Why nothing more is admitted, or not this whatever is queued. OK: `*bytes` are those of the
+ * parts. */
+muster_status mst_closure_refusal(const struct mst_cluster *cluster,
+                                  const struct mst_closure_call *call, size_t *bytes);
 bool mst_closure_settled(const struct mst_closure *closure);
 bool mst_closure_out(const struct mst_closure *closure);
 void mst_closure_alarm(struct mst_cluster *cluster, struct mst_closure *closure);
@@ -424,7 +426,6 @@ bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure);
 /* It cost that worker, or a child of it. */
 void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
                     const struct mst_task_worker *worker, struct mst_worker_end end, bool child);
-void mst_poison_free(const struct mst_mem *mem, struct mst_closure *closure);
 struct mst_task_failure *
 mst_poison_failure(const struct mst_cluster *cluster,
                    const struct mst_closure *closure); /* NULL: no memory */

@@ -85,21 +85,13 @@ muster_status mst_cluster_value_new(struct mst_cluster *cluster, uint64_t now_ns
                                     const struct mst_parts *parts, bool lazy, uint64_t *number)
 {
     const struct mst_closure_call call = {.function = function, .parts = *parts};
+    size_t size = 0;
+    muster_status status = mst_closure_refusal(cluster, &call, &size);
     struct mst_value *value;
     struct mst_kind *kind;
-    size_t size;
 
-    if (cluster->end != MUSTER_OK) {
-        return cluster->end;
-    }
-    if (cluster->closed) {
-        return MUSTER_ECANCELLED;
-    }
-    if (function.size == 0 || !function.data) {
-        return MUSTER_EINVAL;
-    }
-    if (mst_closure_excess(&call, &size).limit != MST_CLUSTER_LIMIT_NONE) {
-        return MUSTER_ELIMIT;
+    if (status != MUSTER_OK) {
+        return status;
     }
     cluster->now_ns = now_ns;
     kind = mst_kind_of(cluster, function, version);
