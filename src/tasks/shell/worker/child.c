@@ -197,13 +197,13 @@ void mst_work_child_begin(struct muster_worker *worker, struct mst_work_job *job
     job->running = true;
     if (job->message->type == MST_CLUSTER_BUILD &&
         !mst_work_value_add(&worker->values, job->message)) {
-        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, "the worker has no memory for it");
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, MST_WORK_NO_MEMORY);
         return;
     }
     begin(worker, job);
 }
 
-void mst_work_child_stop(struct muster_worker *worker, const struct mst_work_job *job, bool kill)
+void mst_work_child_stop(struct muster_worker *worker, struct mst_work_job *job, bool kill)
 {
     if (kill) {
         worker->children[job->slot].doomed = worker->children[job->slot].lives;
@@ -248,7 +248,6 @@ static void take(struct muster_worker *worker, uint32_t slot,
     const struct mst_failure *failure =
         message->failure.origin != MST_ORIGIN_NONE ? &message->failure : NULL;
     bool build = job && job->message->type == MST_CLUSTER_BUILD;
-    uint64_t now_ns = mst_system_now_ns();
 
     switch (message->type) {
     case MST_CLUSTER_RESULT:
@@ -262,14 +261,9 @@ static void take(struct muster_worker *worker, uint32_t slot,
         }
         break;
     case MST_CLUSTER_PROGRESS:
-        if (job && !build && mst_work_may_tell(worker)) {
-            mst_worker_progress(mst_work_machine(worker), now_ns, slot, message->fraction,
-                                message->text);
-        }
-        break;
     case MST_CLUSTER_LOG:
-        if (job && !build && mst_work_may_tell(worker)) {
-            mst_worker_log(mst_work_machine(worker), now_ns, slot, message->text);
+        if (job && !build) {
+            mst_work_report(worker, slot, message->type, message->fraction, message->text);
         }
         break;
     case MST_CLUSTER_HELLO:

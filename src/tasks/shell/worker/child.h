@@ -62,7 +62,7 @@ void mst_work_children_free(struct muster_worker *worker);
 /* Of these and of commands: the program has closed the descriptors. */
 void mst_work_children_disown(struct muster_worker *worker);
 void mst_work_child_begin(struct muster_worker *worker, struct mst_work_job *job);
-void mst_work_child_stop(struct muster_worker *worker, const struct mst_work_job *job, bool kill);
+void mst_work_child_stop(struct muster_worker *worker, struct mst_work_job *job, bool kill);
 void mst_work_child_drop(struct muster_worker *worker, const struct mst_cluster_message *drop);
 void mst_work_child_ready(struct muster_worker *worker, uint32_t slot, uint32_t events);
 /* It has ended with that status, or could not be started: the error. */

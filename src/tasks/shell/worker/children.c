@@ -39,8 +39,9 @@ void mst_work_home_answer(struct muster_worker *worker, const struct mst_work_jo
     mst_cluster_link_flush(worker->home);
 }
 
-void mst_work_home_tell(struct muster_worker *worker, const struct muster_task *task,
-                        enum mst_cluster_message_type type, double fraction, struct mst_slice text)
+void mst_work_home_report(struct muster_worker *worker, const struct muster_task *task,
+                          enum mst_cluster_message_type type, double fraction,
+                          struct mst_slice text)
 {
     const struct mst_cluster_message message = {
         .type = type, .attempt = task->message->attempt, .fraction = fraction, .text = text};
@@ -66,33 +67,21 @@ static void run(struct muster_worker *worker, uint32_t slot,
     mst_work_run(worker, &job);
 }
 
-/* A command has made it: it is here as it is. */
+/* A command has made the value of these parts. */
 static void take_value(struct muster_worker *worker, const struct mst_cluster_message *message)
 {
-    struct muster_task task = {.message = message};
-    struct mst_work_flags flags = {0};
-    struct mst_cluster_message build = {
-        .type = MST_CLUSTER_BUILD, .function = message->function, .value = message->value};
+    const struct mst_cluster_message build = {.function = message->function,
+                                              .value = message->value};
     struct mst_work_value *value = mst_work_value_add(&worker->values, &build);
-    muster_status status = MUSTER_OK;
 
-    task.flags = &flags;
-    for (uint32_t i = 0; value && status == MUSTER_OK && i < message->parts.count; i++) {
-        const struct mst_part *part = &message->parts.items[i];
-
-        status = muster_task_add(&task, part->data.data, part->data.size, part->type);
-    }
     if (value) {
-        mst_work_value_built(value, &task, status);
+        mst_work_value_set(value, message->parts);
     }
-    mst_work_result_fini(&task.result);
 }
 
 static void take(struct muster_worker *worker, uint32_t slot,
                  const struct mst_cluster_message *message)
 {
-    struct mst_work_value *value;
-
     switch (message->type) {
     case MST_CLUSTER_RUN:
         run(worker, slot, message);
@@ -106,9 +95,7 @@ static void take(struct muster_worker *worker, uint32_t slot,
         break;
     case MST_CLUSTER_DROP:
         mst_work_value_drop(&worker->values, message->value);
-        while ((value = mst_work_value_garbage(&worker->values)) != NULL) {
-            mst_work_value_destroy(value);
-        }
+        mst_work_values_sweep(&worker->values);
         break;
     case MST_CLUSTER_WELCOME:
         worker->home_number = message->worker;

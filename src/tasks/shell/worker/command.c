@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* External programs as functions. What a command says is read by the loop as it comes; its input is
- * a file in memory, so that neither side can keep the other waiting. */
+/* External programs as functions. The loop reads the output of a command as it comes, and its input
+ * is a file in memory: so neither side can keep the other waiting. */
 #define _GNU_SOURCE
 #include "tasks/shell/worker/command.h"
 
@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "client/shell/environment.h"
 #include "os/system.h"
 #include "tasks/shell/worker/child.h"
@@ -22,18 +23,17 @@
 enum {
     LINE_BYTES_MAX = 900,   /* of the standard error: what fits into a failure's text */
     TAIL_MAX = 64 * 1024,   /* of the same: what goes with the failure */
+    READ_ROOM = 32 * 1024,  /* of one read */
     READ_MAX = 1024 * 1024, /* at a time */
     EXIT_RETRYABLE = 75
 };
 
 struct mst_work_command {
     bool lives;
-    int out, error; /* our ends; -1 */
-    char *bytes;
-    size_t size, room;
+    int out, error;           /* our ends; -1 */
+    struct mst_buffer output; /* of the standard output: all */
+    struct mst_buffer tail;   /* of the standard error: the end */
     bool too_much;
-    char *tail; /* of the standard error */
-    size_t tail_size, tail_room;
     uint64_t began_ns;
 };
 
@@ -67,8 +67,8 @@ static void forget(const struct muster_worker *worker, struct mst_work_command *
 {
     close_end(worker, &command->out);
     close_end(worker, &command->error);
-    free(command->bytes);
-    free(command->tail);
+    mst_buffer_fini(&command->output);
+    mst_buffer_fini(&command->tail);
     *command = (struct mst_work_command){.out = -1, .error = -1};
 }
 
@@ -246,6 +246,8 @@ static bool begin(struct muster_worker *worker, struct mst_work_job *job, int fi
                           mst_work_key(MST_WORK_EVENT_ERROR, job->slot)) &&
         mkdtemp(scratch)) {
         command->began_ns = mst_system_now_ns();
+        mst_buffer_init(&command->output, &mst_system_mem, job->function->stdout_max);
+        mst_buffer_init(&command->tail, &mst_system_mem, 2 * (size_t)TAIL_MAX);
         began = mst_work_supervisor_ask(worker, MST_SUPERVISOR_COMMAND, worker->slots + job->slot,
                                         0, scratch, fds, 4);
         if (!began) {
@@ -280,107 +282,43 @@ void mst_work_command_begin(struct muster_worker *worker, struct mst_work_job *j
     close_if(&file);
 }
 
-void mst_work_command_stop(struct muster_worker *worker, const struct mst_work_job *job, bool kill)
+void mst_work_command_stop(struct muster_worker *worker, struct mst_work_job *job, bool kill)
 {
     (void)mst_work_supervisor_ask(worker, MST_SUPERVISOR_SIGNAL, worker->slots + job->slot,
                                   kill ? SIGKILL : SIGTERM, NULL, NULL, 0);
 }
 
-/* ---- what it says ---- */
+/* ---- output ---- */
 
-/* Room for more of the output; NULL: that would be more than it may be, or than there is. */
-static char *room_for(struct mst_work_command *command, size_t size, size_t most)
-{
-    size_t room = command->room > 0 ? command->room : 4096;
-    char *bytes;
-
-    if (command->too_much || command->size + size > most) {
-        return NULL;
-    }
-    while (room < command->size + size) {
-        room *= 2;
-    }
-    if (room > command->room) {
-        bytes = realloc(command->bytes, room);
-        if (!bytes) {
-            return NULL;
-        }
-        command->bytes = bytes;
-        command->room = room;
-    }
-    return command->bytes + command->size;
-}
-
-static void take_output(struct muster_worker *worker, uint32_t slot, const char *bytes, size_t size)
+static void take_output(struct muster_worker *worker, uint32_t slot, struct mst_slice bytes)
 {
     struct mst_work_command *command = &worker->commands[slot];
-    char *room = room_for(command, size, worker->jobs[slot].function->stdout_max);
 
-    if (room) {
-        memcpy(room, bytes, size);
-        command->size += size;
-    } else if (!command->too_much) {
+    if (!command->too_much && !mst_buffer_append(&command->output, bytes)) {
         command->too_much = true;
         mst_work_command_stop(worker, &worker->jobs[slot], true);
     }
 }
 
-/* Room for so much more, up to twice what is of interest. False: that, or there is no memory. */
-static bool tail_grow(struct mst_work_command *command, size_t size)
+/* Keeps the end; where there is no memory for both, not what came before. */
+static void take_error(struct mst_work_command *command, struct mst_slice bytes)
 {
-    size_t room = command->tail_room > 0 ? command->tail_room : 4096;
-    char *tail;
+    struct mst_buffer *tail = &command->tail;
+    size_t size;
 
-    while (room < command->tail_size + size) {
-        room *= 2;
+    if (!mst_buffer_append(tail, bytes)) {
+        mst_buffer_take(tail, mst_buffer_content(tail).size);
+        (void)mst_buffer_append(tail, bytes);
     }
-    if (room == command->tail_room) {
-        return true;
-    }
-    tail = room <= 2 * (size_t)TAIL_MAX ? realloc(command->tail, room) : NULL;
-    if (tail) {
-        command->tail = tail;
-        command->tail_room = room;
-    }
-    return tail != NULL;
-}
-
-/* Only the end is of interest: as much as there is room for, if that is all there is memory for. */
-static void take_error(struct mst_work_command *command, const char *bytes, size_t size)
-{
-    if (!tail_grow(command, size)) {
-        size_t kept = command->tail_room / 2;
-
-        kept = kept < command->tail_size ? kept : command->tail_size;
-        if (size > command->tail_room - kept) {
-            bytes += size - (command->tail_room - kept);
-            size = command->tail_room - kept;
-        }
-        if (kept > 0) {
-            memmove(command->tail, command->tail + command->tail_size - kept, kept);
-        }
-        command->tail_size = kept;
-    }
-    if (size > 0) {
-        memcpy(command->tail + command->tail_size, bytes, size);
-        command->tail_size += size;
-    }
-}
-
-/* What of it goes with a failure. */
-static struct mst_part tail_of(const struct mst_work_command *command)
-{
-    size_t size = command->tail_size < TAIL_MAX ? command->tail_size : TAIL_MAX;
-    const char *at = size > 0 ? command->tail + command->tail_size - size : NULL;
-
-    return (struct mst_part){.data = mst_slice_of(at, size), .type = MUSTER_PART_STDERR};
+    size = mst_buffer_content(tail).size;
+    mst_buffer_take(tail, size > TAIL_MAX ? size - TAIL_MAX : 0);
 }
 
 static void hear(struct muster_worker *worker, uint32_t slot, bool error)
 {
     struct mst_work_command *command = &worker->commands[slot];
     int *fd = error ? &command->error : &command->out;
-    char bytes[32768];
+    char bytes[READ_ROOM];
     size_t sum = 0;
 
     while (*fd >= 0 && sum < READ_MAX) {
@@ -389,9 +327,9 @@ static void hear(struct muster_worker *worker, uint32_t slot, bool error)
         if (got > 0) {
             sum += (size_t)got;
             if (error) {
-                take_error(command, bytes, (size_t)got);
+                take_error(command, mst_slice_of(bytes, (size_t)got));
             } else {
-                take_output(worker, slot, bytes, (size_t)got);
+                take_output(worker, slot, mst_slice_of(bytes, (size_t)got));
             }
         } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
             close_end(worker, fd);
@@ -411,11 +349,12 @@ void mst_work_command_ready(struct muster_worker *worker, uint32_t slot)
 
 /* ---- its end ---- */
 
-/* The last words of its standard error, on one line. */
+/* The end of its standard error, on one line. */
 static void add_tail(const struct mst_work_command *command, struct mst_text *text)
 {
-    size_t size = command->tail_size;
-    const char *at = command->tail;
+    struct mst_slice tail = mst_buffer_content(&command->tail);
+    const char *at = tail.data;
+    size_t size = tail.size;
 
     while (size > 0 && (at[size - 1] == '\n' || at[size - 1] == ' ')) {
         size--;
@@ -480,21 +419,6 @@ static void judge(const struct mst_work_command *command, const struct mst_work_
     failure->text = mst_slice_text(text->start);
 }
 
-/* It was to make a value: which then is here. */
-static void keep_value(struct muster_worker *worker, const struct mst_work_job *job,
-                       const struct mst_part *part)
-{
-    struct mst_work_value *value = mst_work_value_find(&worker->values, job->message->value);
-    struct mst_work_flags flags = {0};
-    struct muster_task task = {.message = job->message};
-
-    if (value) {
-        task.flags = &flags;
-        mst_work_value_built(value, &task,
-                             muster_task_add(&task, part->data.data, part->data.size, part->type));
-    }
-}
-
 void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int error, int status)
 {
     struct mst_work_command *command = &worker->commands[slot];
@@ -502,8 +426,9 @@ void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int err
     char line[MST_FAILURE_TEXT_MAX];
     struct mst_text text = mst_text_in(line, sizeof(line));
     struct mst_failure failure;
-    struct mst_part part;
+    struct mst_part part = {0};
     struct mst_parts parts = {.items = &part, .count = 1};
+    struct mst_work_value *value;
     uint64_t run_ns;
 
     if (!command->lives) {
@@ -513,12 +438,14 @@ void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int err
     hear(worker, slot, true);
     run_ns = mst_system_now_ns() - command->began_ns;
     judge(command, job, error, status, &failure, &text);
-    part = (struct mst_part){.data = mst_slice_of(command->bytes, command->size)};
+    part.data = mst_buffer_content(&command->output);
     if (failure.origin != MST_ORIGIN_NONE) {
-        part = tail_of(command);
+        part = (struct mst_part){.data = mst_buffer_content(&command->tail),
+                                 .type = MUSTER_PART_STDERR};
         parts.count = part.data.size > 0 && job->message->type == MST_CLUSTER_RUN;
-    } else if (job->message->type == MST_CLUSTER_BUILD) {
-        keep_value(worker, job, &part);
+    } else if (job->message->type == MST_CLUSTER_BUILD &&
+               (value = mst_work_value_find(&worker->values, job->message->value)) != NULL) {
+        mst_work_value_set(value, parts);
     }
     mst_work_answer(worker, job, failure.origin != MST_ORIGIN_NONE ? &failure : NULL, parts,
                     run_ns);

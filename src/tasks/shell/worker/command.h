@@ -7,7 +7,7 @@
 #include "tasks/shell/worker/worker.h"
 
 void mst_work_command_begin(struct muster_worker *worker, struct mst_work_job *job);
-void mst_work_command_stop(struct muster_worker *worker, const struct mst_work_job *job, bool kill);
+void mst_work_command_stop(struct muster_worker *worker, struct mst_work_job *job, bool kill);
 void mst_work_command_ready(struct muster_worker *worker, uint32_t slot);
 void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int error, int status);
 muster_status mst_work_commands_new(struct muster_worker *worker); /* no lock */

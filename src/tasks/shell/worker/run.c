@@ -17,10 +17,9 @@
 #define STAND_IN_NS 1000000
 #define GATHER_NS 200000u
 
-static struct mst_work_job *job_of(struct mst_list *link)
-{
-    return MST_CONTAINER(link, struct mst_work_job, link);
-}
+#define REPORTS_MAX                                                                                \
+    ((size_t)1 << 20) /* bytes that wait to be sent; beyond: reports are left out                  \
+                       */
 
 /* ---- which ---- */
 
@@ -32,13 +31,14 @@ void mst_work_enqueue(struct muster_worker *worker, struct mst_work_job *job)
     }
 }
 
-/* Another one is building what it needs. */
+/* Another thread is building a value that it needs. */
 static bool is_held_up(struct muster_worker *worker, const struct mst_work_job *job)
 {
-    for (uint32_t i = 0; job->message->type == MST_CLUSTER_RUN && i < job->message->need_count;
-         i++) {
+    const struct mst_cluster_message *message = job->message;
+
+    for (uint32_t i = 0; message->type == MST_CLUSTER_RUN && i < message->need_count; i++) {
         const struct mst_work_value *value =
-            mst_work_value_find(&worker->values, job->message->needs[i]);
+            mst_work_value_find(&worker->values, message->needs[i]);
 
         if (value && value->state == MST_WORK_BUILDING) {
             return true;
@@ -49,9 +49,7 @@ static bool is_held_up(struct muster_worker *worker, const struct mst_work_job *
 
 struct mst_work_job *mst_work_take(struct muster_worker *worker)
 {
-    MST_LIST_EACH(link, following, &worker->waiting)
-    {
-        struct mst_work_job *job = job_of(link);
+    MST_EACH(job, &worker->waiting, struct mst_work_job, link) {
         if (!is_held_up(worker, job)) {
             mst_list_remove(&job->link);
             return job;
@@ -60,47 +58,38 @@ struct mst_work_job *mst_work_take(struct muster_worker *worker)
     return NULL;
 }
 
-/* ---- telling, on the function's thread ---- */
+/* ---- reports of a run ---- */
 
-static void tell_progress(void *ctx, struct muster_task *task, double fraction,
-                          struct mst_slice text)
+void mst_work_report(struct muster_worker *worker, uint32_t slot,
+                     enum mst_cluster_message_type type, double fraction, struct mst_slice text)
 {
-    struct muster_worker *worker = ctx;
     uint64_t now_ns = mst_system_now_ns();
 
-    if (task->message->type != MST_CLUSTER_RUN) {
-        return;
+    if (worker->link && mst_cluster_link_pending(worker->link) >= REPORTS_MAX) {
+        return; /* the coordinator does not read */
     }
-    if (worker->home) {
-        mst_work_home_tell(worker, task, MST_CLUSTER_PROGRESS, fraction, text);
-        return;
+    if (type == MST_CLUSTER_PROGRESS) {
+        mst_worker_progress(mst_work_machine(worker), now_ns, slot, fraction, text);
+    } else {
+        mst_worker_log(mst_work_machine(worker), now_ns, slot, text);
     }
-    mst_work_lock(worker);
-    if (mst_work_may_tell(worker)) {
-        mst_worker_progress(mst_work_machine(worker), now_ns, task->slot, fraction, text);
-        mst_work_drain(worker, now_ns);
-    }
-    mst_work_flush(worker);
-    mst_work_unlock(worker);
 }
 
-static void tell_line(void *ctx, struct muster_task *task, struct mst_slice text)
+void mst_work_task_report(const struct muster_task *task, enum mst_cluster_message_type type,
+                          double fraction, struct mst_slice text)
 {
-    struct muster_worker *worker = ctx;
-    uint64_t now_ns = mst_system_now_ns();
+    struct muster_worker *worker = task->owner;
 
     if (task->message->type != MST_CLUSTER_RUN) {
         return;
     }
     if (worker->home) {
-        mst_work_home_tell(worker, task, MST_CLUSTER_LOG, 0, text);
+        mst_work_home_report(worker, task, type, fraction, text);
         return;
     }
     mst_work_lock(worker);
-    if (mst_work_may_tell(worker)) {
-        mst_worker_log(mst_work_machine(worker), now_ns, task->slot, text);
-        mst_work_drain(worker, now_ns);
-    }
+    mst_work_report(worker, task->slot, type, fraction, text);
+    mst_work_drain(worker, mst_system_now_ns());
     mst_work_flush(worker);
     mst_work_unlock(worker);
 }
@@ -140,9 +129,6 @@ static muster_status call(struct muster_worker *worker, const struct mst_work_fu
     uint64_t began_ns;
     muster_status status;
 
-    task->progress = tell_progress;
-    task->log = tell_line;
-    task->ctx = worker;
     go_in(worker);
     mst_work_unlock(worker);
     began_ns = mst_system_now_ns();
@@ -153,23 +139,6 @@ static muster_status call(struct muster_worker *worker, const struct mst_work_fu
     return status;
 }
 
-static void config_of(const struct muster_worker *worker, const struct mst_work_job *job,
-                      const struct mst_cluster_message *message,
-                      struct mst_work_task_config *config)
-{
-    *config = (struct mst_work_task_config){
-        .message = message,
-        .functions = worker->functions,
-        .flags = &worker->flags[job->slot],
-        .cancel_fd = worker->cancel_fds[job->slot],
-        .worker = worker->home ? worker->home_number : mst_worker_number(mst_work_machine(worker)),
-        .slot = job->slot,
-        .host = worker->client->host,
-        .cluster = worker->cluster,
-        .term = worker->term,
-        .deadline_ns = job->deadline_ns};
-}
-
 /* Makes the value in this process. False: there is no memory to begin. */
 static bool build(struct muster_worker *worker, struct mst_work_job *job,
                   struct mst_work_value *value, uint64_t *run_ns_out)
@@ -178,17 +147,15 @@ static bool build(struct muster_worker *worker, struct mst_work_job *job,
                                                 .function = value->function,
                                                 .value = value->number,
                                                 .parts = value->parts};
-    struct mst_work_task_config config;
     struct muster_task task;
     muster_status status;
 
-    config_of(worker, job, &message, &config);
-    if (mst_work_task_init(&task, &config) != MUSTER_OK) {
+    if (mst_work_task_init(&task, worker, job, &message) != MUSTER_OK) {
         return false;
     }
     task.builds = value;
     value->state = MST_WORK_BUILDING;
-    mst_work_value_use(value);
+    value->users++;
     status = call(worker, &worker->functions[value->function], &task, run_ns_out);
     mst_work_value_built(value, &task, status);
     mst_work_value_let_go(&worker->values, value);
@@ -197,18 +164,6 @@ static bool build(struct muster_worker *worker, struct mst_work_job *job,
         (void)pthread_cond_broadcast(&worker->work); /* any number may have waited for it */
     }
     return true;
-}
-
-static void failure_of_value(const struct mst_work_value *value, struct mst_failure *failure)
-{
-    *failure = (struct mst_failure){
-        .origin = value->result.origin, .code = value->result.code, .worker = MST_WORKER_NONE};
-    if (value->result.text) {
-        failure->text = mst_slice_text(value->result.text);
-    }
-    if (value->result.state) {
-        failure->state = mst_slice_text(value->result.state);
-    }
 }
 
 static void run_build(struct muster_worker *worker, struct mst_work_job *job)
@@ -221,18 +176,12 @@ static void run_build(struct muster_worker *worker, struct mst_work_job *job)
         value->state = MST_WORK_NOT_BUILT; /* it is asked for again */
     }
     if (!value || (value->state == MST_WORK_NOT_BUILT && !build(worker, job, value, &run_ns))) {
-        failure = (struct mst_failure){.origin = MST_ORIGIN_EXHAUSTED,
-                                       .worker = MST_WORKER_NONE,
-                                       .text = mst_slice_text("the worker has no memory for it")};
-        mst_work_answer(worker, job, &failure, (struct mst_parts){0}, 0);
-    } else if (value->state == MST_WORK_BUILD_FAILED) {
-        failure_of_value(value, &failure);
-        mst_work_answer(worker, job, &failure, (struct mst_parts){0}, run_ns);
-    } else {
-        mst_work_answer(
-            worker, job, NULL,
-            (struct mst_parts){.items = value->result.parts, .count = value->result.count}, run_ns);
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, MST_WORK_NO_MEMORY);
+        return;
     }
+    failure = mst_work_result_failure(&value->result);
+    mst_work_answer(worker, job, value->state == MST_WORK_BUILD_FAILED ? &failure : NULL,
+                    mst_work_result_parts(&value->result), run_ns);
 }
 
 /* What it needs, built where that was not done yet. False: one could not be, see `failure`, whose
@@ -251,7 +200,7 @@ static bool find_needs(struct muster_worker *worker, struct mst_work_job *job,
             failure->text = mst_slice_text("a per-worker value that it needs is not here");
             return false;
         }
-        mst_work_value_use(value); /* also while it is built here */
+        value->users++; /* also while it is built here */
         task->needs[i] = value;
         if (value->state == MST_WORK_NOT_BUILT &&
             worker->functions[value->function].place != MST_WORK_COMMAND &&
@@ -264,10 +213,10 @@ static bool find_needs(struct muster_worker *worker, struct mst_work_job *job,
             return false;
         }
         if (value->state == MST_WORK_BUILD_FAILED) {
-            failure_of_value(value, cause);
+            *cause = mst_work_result_failure(&value->result);
             failure->cause = cause;
             failure->text = mst_slice_text("a per-worker value that it needs could not be built");
-            if (muster_task_cancelled(task)) { /* its builder was told to stop, with this run */
+            if (muster_task_cancelled(task)) { /* its builder was asked to stop, with this run */
                 value->state = MST_WORK_NOT_BUILT;
             }
             return false;
@@ -287,32 +236,27 @@ static void let_needs_go(struct muster_worker *worker, struct muster_task *task)
 
 static void run_closure(struct muster_worker *worker, struct mst_work_job *job)
 {
-    struct mst_work_task_config config;
     struct mst_failure failure, cause;
     const struct mst_failure *failed = &failure;
     struct muster_task task;
     uint64_t run_ns = 0;
 
-    config_of(worker, job, job->message, &config);
-    if (mst_work_task_init(&task, &config) != MUSTER_OK) {
-        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, "the worker has no memory for it");
+    if (mst_work_task_init(&task, worker, job, job->message) != MUSTER_OK) {
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, MST_WORK_NO_MEMORY);
         return;
     }
     if (find_needs(worker, job, &task, &failure, &cause)) {
         muster_status status = call(worker, job->function, &task, &run_ns);
 
         failed = mst_work_task_failure(&task, status, &failure);
-    } else if (failure.origin == MST_ORIGIN_NONE) {
-        let_needs_go(worker, &task);
-        mst_work_task_fini(&task);
+    }
+    let_needs_go(worker, &task); /* before the answer, after which the message is gone */
+    if (failed && failed->origin == MST_ORIGIN_NONE) {
         job->running = false;
         mst_work_enqueue(worker, job);
-        return;
+    } else {
+        mst_work_answer(worker, job, failed, mst_work_result_parts(&task.result), run_ns);
     }
-    let_needs_go(worker, &task);
-    mst_work_answer(worker, job, failed,
-                    (struct mst_parts){.items = task.result.parts, .count = task.result.count},
-                    run_ns);
     mst_work_task_fini(&task);
 }
 

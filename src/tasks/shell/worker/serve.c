@@ -21,11 +21,10 @@
 #define BACKOFF_NS (100 * NS_PER_MS)
 #define BACKOFF_MAX_NS (10 * NS_PER_S)
 #define RESULTS_MAX (UINT64_C(64) << 20)
-#define TOLD_MAX ((size_t)1 << 20)       /* unread, beyond which lines and progress are left out */
 #define FAREWELL_NS UINT64_C(2000000000) /* for a coordinator that takes nothing any more */
 
 /* How long a thread sleeps at most: the program may have closed all that would wake it. */
-enum { EVENTS = 64, LOOK_MS = 1000 };
+enum { EVENTS = 64, LOOK_MS = 1000, LEFT = -2 };
 
 _Thread_local const struct muster_worker *mst_work_holding;
 
@@ -74,8 +73,16 @@ bool mst_work_watch_fd(struct muster_worker *worker, int fd, uint32_t events, ui
     return epoll_ctl(worker->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static void say(struct muster_worker *worker, enum muster_level level, const char *line)
+static void __attribute__((format(printf, 3, 4)))
+say(struct muster_worker *worker, enum muster_level level, const char *format, ...)
 {
+    char line[MST_FAILURE_TEXT_MAX];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+    va_list arguments;
+
+    va_start(arguments, format);
+    mst_text_format_list(&text, format, arguments);
+    va_end(arguments);
     mst_lib_lock(worker->client);
     mst_lib_log(worker->client, level, "%s", line);
     mst_lib_unlock(worker->client);
@@ -85,7 +92,7 @@ void mst_work_fail(struct muster_worker *worker, muster_status status, const cha
 {
     if (worker->end_status == MUSTER_OK) {
         worker->end_status = status;
-        say(worker, MUSTER_LEVEL_ERROR, line);
+        say(worker, MUSTER_LEVEL_ERROR, "%s", line);
         mst_worker_ended(mst_work_machine(worker), mst_system_now_ns(), status);
     }
 }
@@ -154,7 +161,6 @@ static void close_link(struct muster_worker *worker)
 static bool open_link(struct muster_worker *worker, struct mst_slice address)
 {
     struct muster_error err = {0};
-    char line[sizeof(err.text) + 64];
 
     close_link(worker);
     if (mst_cluster_link_connect(&worker->link, address, worker->tls, &mst_system_mem, &err) ==
@@ -164,9 +170,8 @@ static bool open_link(struct muster_worker *worker, struct mst_slice address)
         return true;
     }
     close_link(worker);
-    mst_text_print(line, sizeof(line), "cluster '%s': no connection to its coordinator: %s",
-                   worker->cluster, err.text);
-    say(worker, MUSTER_LEVEL_DEBUG, line);
+    say(worker, MUSTER_LEVEL_DEBUG, "cluster '%s': no connection to its coordinator: %s",
+        worker->cluster, err.text);
     return false;
 }
 
@@ -175,11 +180,6 @@ void mst_work_flush(struct muster_worker *worker)
     if (worker->link && worker->connected) {
         mst_cluster_link_flush(worker->link);
     }
-}
-
-bool mst_work_may_tell(const struct muster_worker *worker)
-{
-    return !worker->link || mst_cluster_link_pending(worker->link) < TOLD_MAX;
 }
 
 /* Whether anything may still come; what does is of no interest. */
@@ -273,15 +273,9 @@ static void link_ready(struct muster_worker *worker, uint32_t events, uint64_t n
         }
     } while (status >= MUSTER_OK && again);
     if (status < MUSTER_OK || mst_cluster_link_fd(worker->link, &events) < 0) {
-        char line[512];
-
-        mst_text_print(line, sizeof(line),
-                       worker->connected
-                           ? "cluster '%s': the connection to its coordinator at %s is lost: %s"
-                           : "cluster '%s': no connection to its coordinator at %s: %s",
-                       worker->cluster, mst_cluster_link_peer(worker->link),
-                       mst_cluster_link_reason(worker->link));
-        say(worker, MUSTER_LEVEL_DEBUG, line);
+        say(worker, MUSTER_LEVEL_DEBUG, "cluster '%s': %s its coordinator at %s: %s",
+            worker->cluster, worker->connected ? "lost the connection to" : "no connection to",
+            mst_cluster_link_peer(worker->link), mst_cluster_link_reason(worker->link));
         close_link(worker);
         mst_worker_gone(mst_work_machine(worker), now_ns);
     }
@@ -289,8 +283,16 @@ static void link_ready(struct muster_worker *worker, uint32_t events, uint64_t n
 
 /* ---- the machine's effects ---- */
 
-static struct mst_work_job *job_for(struct muster_worker *worker,
-                                    const struct mst_worker_effect *effect)
+static const struct {
+    void (*begin)(struct muster_worker *worker, struct mst_work_job *job);
+    void (*stop)(struct muster_worker *worker, struct mst_work_job *job, bool kill);
+} places[] = {
+    [MST_WORK_HERE] = {mst_work_enqueue, mst_work_stop_here},
+    [MST_WORK_CHILD] = {mst_work_child_begin, mst_work_child_stop},
+    [MST_WORK_COMMAND] = {mst_work_command_begin, mst_work_command_stop},
+};
+
+static void begin(struct muster_worker *worker, const struct mst_worker_effect *effect)
 {
     struct mst_work_job *job = &worker->jobs[effect->slot];
 
@@ -300,27 +302,12 @@ static struct mst_work_job *job_for(struct muster_worker *worker,
                                  .active = true,
                                  .deadline_ns = effect->deadline_ns};
     worker->active++;
-    return job;
-}
-
-static void begin(struct muster_worker *worker, struct mst_work_job *job)
-{
     /* A stop rings the event: it is quiet again for the next one. */
     if (atomic_load_explicit(&worker->flags[job->slot].stop, memory_order_relaxed)) {
         atomic_store(&worker->flags[job->slot].stop, false);
         mst_system_event_quiet(worker->cancel_fds[job->slot]);
     }
-    switch (job->function->place) {
-    case MST_WORK_HERE:
-        mst_work_enqueue(worker, job);
-        break;
-    case MST_WORK_CHILD:
-        mst_work_child_begin(worker, job);
-        break;
-    case MST_WORK_COMMAND:
-        mst_work_command_begin(worker, job);
-        break;
-    }
+    places[job->function->place].begin(worker, job);
 }
 
 static void stop(struct muster_worker *worker, uint32_t slot, bool kill, uint64_t now_ns)
@@ -336,24 +323,12 @@ static void stop(struct muster_worker *worker, uint32_t slot, bool kill, uint64_
         atomic_store(&worker->flags[slot].stop, true);
         mst_system_event_ring(worker->cancel_fds[slot]);
     }
-    switch (job->function->place) {
-    case MST_WORK_HERE:
-        mst_work_stop_here(worker, job, kill);
-        break;
-    case MST_WORK_CHILD:
-        mst_work_child_stop(worker, job, kill);
-        break;
-    case MST_WORK_COMMAND:
-        mst_work_command_stop(worker, job, kill);
-        break;
-    }
+    places[job->function->place].stop(worker, job, kill);
 }
 
 static void carry(struct muster_worker *worker, const struct mst_worker_effect *effect,
                   uint64_t now_ns)
 {
-    char line[512];
-
     switch (effect->type) {
     case MST_WORKER_CONNECT:
         worker->link_lost = !open_link(worker, effect->address);
@@ -371,7 +346,7 @@ static void carry(struct muster_worker *worker, const struct mst_worker_effect *
         break;
     case MST_WORKER_START:
     case MST_WORKER_BUILD:
-        begin(worker, job_for(worker, effect));
+        begin(worker, effect);
         break;
     case MST_WORKER_STOP:
         stop(worker, effect->slot, effect->kill, now_ns);
@@ -379,27 +354,16 @@ static void carry(struct muster_worker *worker, const struct mst_worker_effect *
     case MST_WORKER_DROP:
         mst_work_value_drop(&worker->values, effect->message->value);
         mst_work_child_drop(worker, effect->message);
-        (void)pthread_cond_signal(&worker->work); /* somebody is to destroy it */
+        (void)pthread_cond_signal(&worker->work); /* a thread is to destroy it */
         break;
     case MST_WORKER_END:
         worker->ended = true;
         worker->end_status = effect->status;
         break;
     case MST_WORKER_SAY:
-        mst_text_print(line, sizeof(line), "%.*s", MST_SLICE_ARGS(effect->text));
-        say(worker, MUSTER_LEVEL_INFO, line);
+        say(worker, MUSTER_LEVEL_INFO, "%.*s", MST_SLICE_ARGS(effect->text));
         break;
     }
-}
-
-/* What is told to the machine once an effect is done. */
-static void follow_up(struct muster_worker *worker, uint64_t now_ns)
-{
-    if (worker->link_lost) {
-        worker->link_lost = false;
-        mst_worker_gone(mst_work_machine(worker), now_ns);
-    }
-    settle(worker);
 }
 
 void mst_work_drain(struct muster_worker *worker, uint64_t now_ns)
@@ -413,7 +377,11 @@ void mst_work_drain(struct muster_worker *worker, uint64_t now_ns)
     while ((effect = mst_worker_next(mst_work_machine(worker))) != NULL) {
         carry(worker, effect, now_ns);
         mst_worker_done(mst_work_machine(worker), effect);
-        follow_up(worker, now_ns);
+        if (worker->link_lost) {
+            worker->link_lost = false;
+            mst_worker_gone(mst_work_machine(worker), now_ns);
+        }
+        settle(worker);
     }
     /* Whoever polls is to wake for what is due earlier now, and for the end. */
     if (worker->until_ns != 0 &&
@@ -436,7 +404,7 @@ static void look(struct muster_worker *worker, uint64_t now_ns)
 
 static void take_signals(struct muster_worker *worker)
 {
-    char line[128], name[MST_SIGNAL_NAME_ROOM];
+    char name[MST_SIGNAL_NAME_ROOM];
     pid_t from = 0;
     int number;
 
@@ -444,10 +412,8 @@ static void take_signals(struct muster_worker *worker)
     while ((number = mst_signals_next(&worker->signalled, &from)) != 0) {
         if (!atomic_exchange(&worker->drain, true)) {
             mst_signals_name(name, number);
-            mst_text_print(line, sizeof(line),
-                           "%s: this worker takes nothing new, and ends once what runs is done",
-                           name);
-            say(worker, MUSTER_LEVEL_INFO, line);
+            say(worker, MUSTER_LEVEL_INFO,
+                "%s: this worker takes nothing new, and ends once what runs is done", name);
         }
     }
 }
@@ -501,21 +467,36 @@ static bool wait_or_leave(int epoll, int timeout, int leave)
     return poll(polled, 2, timeout) < 0 || (polled[1].revents & POLLIN) == 0;
 }
 
-/* With nothing to run, the serving thread waits for the coordinator. What runs has a limit of its
+/* How many there are; -1 and errno; LEFT: another thread polls now. The lock is released meanwhile.
+ * With nothing to run, the serving thread waits for the coordinator. What runs has a limit of its
  * own, and a thread that serves while it runs is in the function as if it ran there. */
-static int await_events(int epoll, struct epoll_event events[EVENTS], int timeout, bool idle)
+static int await_events(struct muster_worker *worker, struct epoll_event events[EVENTS],
+                        int timeout, int leave)
 {
-    int count, failed;
+    bool idle = worker->active == 0 && leave < 0, stay;
+    int epoll = worker->epoll, count, failed;
 
-    if (timeout == 0 || !idle) {
-        return epoll_wait(epoll, events, EVENTS, timeout);
+    if (timeout == 0) {
+        return epoll_wait(epoll, events, EVENTS, 0);
     }
-    mst_lib_thread.waits_for = "serve";
-    mst_lib_wait_shown();
+    mst_work_unlock(worker);
+    if (leave >= 0) {
+        stay = wait_or_leave(epoll, timeout, leave);
+        mst_work_lock(worker);
+        /* What was taken here would not wake the thread that polls. */
+        return stay && worker->inside ? epoll_wait(worker->epoll, events, EVENTS, 0) : LEFT;
+    }
+    if (idle) {
+        mst_lib_thread.waits_for = "serve";
+        mst_lib_wait_shown();
+    }
     count = epoll_wait(epoll, events, EVENTS, timeout);
     failed = errno;
-    mst_lib_wait_over();
-    mst_lib_thread.waits_for = NULL;
+    if (idle) {
+        mst_lib_wait_over();
+        mst_lib_thread.waits_for = NULL;
+    }
+    mst_work_lock(worker);
     errno = failed;
     return count;
 }
@@ -524,34 +505,16 @@ void mst_work_turn(struct muster_worker *worker, bool block, int leave)
 {
     struct epoll_event events[EVENTS];
     uint64_t now_ns = mst_system_now_ns();
-    int epoll, count, failed, timeout;
-    bool idle;
+    int count;
 
     look(worker, now_ns);
     mst_work_drain(worker, now_ns);
     mst_work_flush(worker);
-    timeout = wait_ms(worker, block && !worker->ended, now_ns);
-    idle = worker->active == 0;
-    epoll = worker->epoll;
-    if (timeout != 0) {
-        mst_work_unlock(worker);
+    count = await_events(worker, events, wait_ms(worker, block, now_ns), leave);
+    if (count == LEFT) {
+        return;
     }
-    if (leave >= 0 && timeout != 0) {
-        bool look_on = wait_or_leave(epoll, timeout, leave);
-
-        mst_work_lock(worker);
-        if (!look_on || !worker->inside) {
-            return; /* somebody else polls now, whom what was taken here would not wake */
-        }
-        timeout = 0;
-        epoll = worker->epoll;
-    }
-    count = await_events(epoll, events, timeout, idle);
-    failed = errno;
-    if (timeout != 0) {
-        mst_work_lock(worker);
-    }
-    if (count < 0 && failed != EINTR) {
+    if (count < 0 && errno != EINTR) {
         lose(worker);
         mst_work_fail(worker, MUSTER_EUNREACHABLE,
                       "the worker's epoll is gone: a descriptor of muster's was closed by this "
@@ -686,6 +649,7 @@ static muster_status prepare(struct muster_worker *worker, struct muster_error *
         make_loop, mst_work_supervisor_enrol, make_machine};
     muster_status status = MUSTER_OK;
 
+    worker->epoll = worker->timer = worker->leave = worker->supervisor = -1;
     mst_list_init(&worker->waiting);
     mst_list_init(&worker->owed);
     mst_work_values_init(&worker->values);
@@ -739,6 +703,18 @@ static muster_status say_end(struct muster_worker *worker, struct muster_error *
     return status;
 }
 
+static muster_status run_threads(struct muster_worker *worker, struct muster_error *err)
+{
+    muster_status status = mst_work_threads_start(worker, err);
+
+    if (status == MUSTER_OK) {
+        loop(worker);
+        status = say_end(worker, err);
+    }
+    mst_work_threads_stop(worker);
+    return status;
+}
+
 static muster_status run(struct muster_worker *worker, struct muster_error *err)
 {
     /* Its agent's signals, too, are taken as "finish what runs, and end". */
@@ -751,28 +727,21 @@ static muster_status run(struct muster_worker *worker, struct muster_error *err)
         !mst_work_watch_fd(worker, worker->signalled.event, EPOLLIN,
                            mst_work_key(MST_WORK_EVENT_SIGNAL, 0))) {
         status = mst_lib_fail_system(err, "serve", errno);
-    }
-    if (status == MUSTER_OK) {
+    } else {
         status = mst_work_watch_start(worker, err);
     }
     if (status == MUSTER_OK) {
-        status = mst_work_threads_start(worker, err);
-        if (status == MUSTER_OK) {
-            loop(worker);
-            status = say_end(worker, err);
-        }
-        mst_work_threads_stop(worker);
+        status = run_threads(worker, err);
         mst_work_watch_stop(worker);
     }
     mst_signals_close(&worker->signalled);
     return status;
 }
 
-muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *err)
+static muster_status enter(struct muster_worker *worker, struct muster_error *err)
 {
     muster_status status;
 
-    worker->epoll = worker->timer = worker->leave = worker->supervisor = -1;
     mst_lib_lock(worker->client);
     mst_lib_keep(worker->client);
     status = mst_lib_status(worker->client);
@@ -782,6 +751,13 @@ muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *
         status = mst_lib_fail_again(worker->client, err, "serve");
     }
     mst_lib_unlock(worker->client);
+    return status;
+}
+
+muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *err)
+{
+    muster_status status = enter(worker, err);
+
     if (status == MUSTER_OK) {
         status = mst_lib_secret_tls(worker->client, MST_TLS_CLIENT, &worker->tls, err);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a function may do. The same in the worker's process and in its children: what differs is who
- * is told of progress and lines. */
+/* What a function may do: the same in the worker's process and in its children. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
 #include "os/system.h"
 #include "proto/status.h"
+#include "tasks/shell/parts.h"
 #include "tasks/shell/worker/worker.h"
 
 enum { STATE_MAX = 255 };
@@ -44,17 +44,14 @@ static bool grow(struct mst_work_result *result)
     return true;
 }
 
-muster_status muster_task_add(muster_task *task, const void *data, size_t size, uint32_t type)
+muster_status mst_work_result_add(struct mst_work_result *result, struct mst_slice data,
+                                  uint32_t type)
 {
-    struct mst_work_result *result = task ? &task->result : NULL;
     void *copy = NULL;
 
-    if (!result || (!data && size > 0)) {
-        return MUSTER_EINVAL;
-    }
     /* Each part costs a few bytes of the message beside its own. */
-    if (size > MST_WORK_RESULT_MAX - result->bytes ||
-        result->bytes + size + 16 > MST_WORK_RESULT_MAX) {
+    if (data.size > MST_WORK_RESULT_MAX - result->bytes ||
+        result->bytes + data.size + 16 > MST_WORK_RESULT_MAX) {
         result->too_large = true;
         return MUSTER_ELIMIT;
     }
@@ -62,21 +59,37 @@ muster_status muster_task_add(muster_task *task, const void *data, size_t size, 
         result->too_many = true;
         return MUSTER_ELIMIT;
     }
-    if (size > 0) {
-        copy = malloc(size);
+    if (!grow(result)) {
+        return MUSTER_ENOMEM;
+    }
+    if (data.size > 0) {
+        copy = malloc(data.size);
         if (!copy) {
             return MUSTER_ENOMEM;
         }
-        memcpy(copy, data, size);
-    }
-    if (!grow(result)) {
-        free(copy);
-        return MUSTER_ENOMEM;
+        memcpy(copy, data.data, data.size);
     }
     result->parts[result->count++] =
-        (struct mst_part){.data = mst_slice_of(copy, size), .type = type};
-    result->bytes += size + 16;
+        (struct mst_part){.data = mst_slice_of(copy, data.size), .type = type};
+    result->bytes += data.size + 16;
     return MUSTER_OK;
+}
+
+struct mst_failure mst_work_result_failure(const struct mst_work_result *result)
+{
+    return (struct mst_failure){.origin = result->origin,
+                                .code = result->code,
+                                .worker = MST_WORKER_NONE,
+                                .text = mst_slice_text(result->text),
+                                .state = mst_slice_text(result->state)};
+}
+
+muster_status muster_task_add(muster_task *task, const void *data, size_t size, uint32_t type)
+{
+    if (!task || (!data && size > 0)) {
+        return MUSTER_EINVAL;
+    }
+    return mst_work_result_add(&task->result, mst_slice_of(data, size), type);
 }
 
 static char *copy_of(const char *text, size_t most)
@@ -130,7 +143,7 @@ muster_status muster_task_state_failed(muster_task *task, const char *server, co
 size_t muster_task_parts(const muster_task *task, const struct muster_part **out)
 {
     if (out) {
-        *out = task ? task->parts : NULL;
+        *out = task ? mst_parts_public(task->message->parts) : NULL;
     }
     return task ? task->message->parts.count : 0;
 }
@@ -176,7 +189,10 @@ uint64_t muster_task_closure(const muster_task *task)
 
 const char *muster_task_key(const muster_task *task)
 {
-    return task ? task->key : "";
+    if (!task) {
+        return "";
+    }
+    return task->given_key ? task->given_key : task->made_key;
 }
 
 const char *muster_task_host(const muster_task *task)
@@ -186,18 +202,19 @@ const char *muster_task_host(const muster_task *task)
 
 void muster_task_progress(muster_task *task, double fraction, const char *text)
 {
-    if (task && task->progress) {
+    if (task) {
         double within = fraction >= 0 ? fraction : 0; /* also of what is no number */
 
-        task->progress(task->ctx, task, within < 1 ? within : 1,
-                       mst_slice_of(text, text ? strnlen(text, MST_FAILURE_TEXT_MAX) : 0));
+        mst_work_task_report(task, MST_CLUSTER_PROGRESS, within < 1 ? within : 1,
+                             mst_slice_of(text, text ? strnlen(text, MST_FAILURE_TEXT_MAX) : 0));
     }
 }
 
 void muster_task_log(muster_task *task, const char *text)
 {
-    if (task && task->log && text) {
-        task->log(task->ctx, task, mst_slice_of(text, strnlen(text, MST_FAILURE_TEXT_MAX)));
+    if (task && text) {
+        mst_work_task_report(task, MST_CLUSTER_LOG, 0,
+                             mst_slice_of(text, strnlen(text, MST_FAILURE_TEXT_MAX)));
     }
 }
 
@@ -235,16 +252,12 @@ void *muster_task_object(muster_task *task, size_t need)
 size_t muster_task_value(muster_task *task, size_t need, const struct muster_part **out)
 {
     const struct mst_work_value *value = need_at(task, need);
+    size_t count = value ? value->result.count : 0;
 
-    if (!out) {
-        return value ? value->result.count : 0;
+    if (out) {
+        *out = count > 0 ? mst_parts_public(mst_work_result_parts(&value->result)) : NULL;
     }
-    *out = NULL;
-    if (!value || value->result.count == 0) {
-        return 0;
-    }
-    *out = (const struct muster_part *)(const void *)value->result.parts;
-    return value->result.count;
+    return count;
 }
 
 size_t muster_task_need(const muster_task *task, const char *builder)
@@ -259,57 +272,20 @@ size_t muster_task_need(const muster_task *task, const char *builder)
     return SIZE_MAX;
 }
 
-/* ---- its life ---- */
+/* ---- beginning and end ---- */
 
-/* The users' parts are ours under another name. */
-_Static_assert(sizeof(struct muster_part) == sizeof(struct mst_part) &&
-                   offsetof(struct muster_part, size) ==
-                       offsetof(struct mst_part, data) + offsetof(struct mst_slice, size) &&
-                   offsetof(struct muster_part, type) == offsetof(struct mst_part, type),
-               "parts");
-
-static bool copy_parts(struct muster_task *task, struct mst_parts parts)
+/* A key of muster's own differs from those of all closures of all coordinators of this cluster. */
+static bool make_key(struct muster_task *task)
 {
-    task->parts = task->few;
-    if (parts.count > sizeof(task->few) / sizeof(task->few[0])) {
-        task->parts = malloc(parts.count * sizeof(*task->parts));
-        if (!task->parts) {
-            return false;
-        }
-    }
-    for (uint32_t i = 0; i < parts.count; i++) {
-        task->parts[i] = (struct muster_part){.data = parts.items[i].data.data,
-                                              .size = parts.items[i].data.size,
-                                              .type = parts.items[i].type};
-    }
-    return true;
-}
+    const struct mst_cluster_message *message = task->message;
 
-/* Unlike that of any other closure that any coordinator of the cluster ever has. */
-static void make_key(struct muster_task *task, const struct mst_work_task_config *config)
-{
-    mst_text_print(task->key, MST_WORK_KEY_ROOM, "%s/%" PRIu64 "/%" PRIu64, config->cluster,
-                   config->term, config->message->attempt.closure);
-}
-
-static bool copy_key(struct muster_task *task, const struct mst_work_task_config *config)
-{
-    struct mst_slice key = config->message->key;
-    size_t room = key.size + 1;
-
-    if (key.size == 0 && config->message->type == MST_CLUSTER_RUN) {
-        room = MST_WORK_KEY_ROOM;
+    if (message->key.size > 0) {
+        task->given_key = strndup(message->key.data, message->key.size);
+        return task->given_key != NULL;
     }
-    task->key = room <= sizeof(task->short_key) ? task->short_key : malloc(room);
-    if (!task->key) {
-        return false;
-    }
-    if (key.size > 0) {
-        memcpy(task->key, key.data, key.size);
-    }
-    task->key[key.size] = '\0';
-    if (room != key.size + 1) {
-        make_key(task, config);
+    if (message->type == MST_CLUSTER_RUN) {
+        mst_text_print(task->made_key, sizeof(task->made_key), "%s/%" PRIu64 "/%" PRIu64,
+                       task->owner->cluster, task->owner->term, message->attempt.closure);
     }
     return true;
 }
@@ -322,29 +298,21 @@ static bool make_needs(struct muster_task *task, uint32_t count)
     return task->needs != NULL;
 }
 
-muster_status mst_work_task_init(struct muster_task *task,
-                                 const struct mst_work_task_config *config)
+muster_status mst_work_task_init(struct muster_task *task, struct muster_worker *worker,
+                                 const struct mst_work_job *job,
+                                 const struct mst_cluster_message *message)
 {
-    const struct mst_cluster_message *message = config->message;
-
-    task->message = message;
-    task->result = (struct mst_work_result){0};
-    task->parts = NULL;
-    task->key = NULL;
-    task->needs = NULL;
-    task->builds = NULL;
-    task->functions = config->functions;
-    task->flags = config->flags;
-    task->cancel_fd = config->cancel_fd;
-    task->worker = config->worker;
-    task->slot = config->slot;
-    task->host = config->host;
-    task->deadline_ns = config->deadline_ns;
-    task->progress = NULL;
-    task->log = NULL;
-    memset(task->few_needs, 0, sizeof(task->few_needs));
-    if (copy_parts(task, message->parts) && copy_key(task, config) &&
-        make_needs(task, message->need_count)) {
+    *task = (struct muster_task){
+        .message = message,
+        .owner = worker,
+        .functions = worker->functions,
+        .flags = &worker->flags[job->slot],
+        .cancel_fd = worker->cancel_fds[job->slot],
+        .worker = worker->home ? worker->home_number : mst_worker_number(mst_work_machine(worker)),
+        .slot = job->slot,
+        .host = worker->client->host,
+        .deadline_ns = job->deadline_ns};
+    if (make_key(task) && make_needs(task, message->need_count)) {
         return MUSTER_OK;
     }
     mst_work_task_fini(task);
@@ -353,15 +321,10 @@ muster_status mst_work_task_init(struct muster_task *task,
 
 void mst_work_task_fini(struct muster_task *task)
 {
-    if (task->parts != task->few) {
-        free(task->parts);
-    }
-    if (task->key != task->short_key) {
-        free(task->key);
-    }
     if (task->needs != task->few_needs) {
         free(task->needs);
     }
+    free(task->given_key);
     mst_work_result_fini(&task->result);
 }
 
@@ -381,10 +344,7 @@ const struct mst_failure *mst_work_task_failure(const struct muster_task *task,
         failure->text = mst_slice_text("its result has more than the 65536 parts that are allowed: "
                                        "put several of them into one");
     } else if (result->origin != MST_ORIGIN_NONE) {
-        failure->origin = result->origin;
-        failure->code = result->code;
-        failure->text = result->text ? mst_slice_text(result->text) : mst_slice_of(NULL, 0);
-        failure->state = result->state ? mst_slice_text(result->state) : mst_slice_of(NULL, 0);
+        *failure = mst_work_result_failure(result);
     } else if (status != MUSTER_OK) {
         failure->origin = MST_ORIGIN_FUNCTION;
         failure->code = status;

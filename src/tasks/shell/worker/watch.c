@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the worker learns from the service: where its cluster's coordinator is, and that its own
- * session is over. Told on whichever thread drives the client, with its lock; taken by whoever has
- * the worker's. */
+/* News from the service: where the coordinator of the worker's cluster is, and that the worker's
+ * own session is over. The thread that drives the client notes it, with the client's lock; a thread
+ * that has the worker's lock takes it. */
 #define _GNU_SOURCE
 #include <string.h>
 
 #include "os/system.h"
 #include "tasks/shell/worker/worker.h"
 
-#define KEYS "muster/cluster/"
-
-/* What of "unix:PATH,HOST:PORT HOST" is of use here: a Unix socket is one of its own machine. */
+/* The part of "unix:PATH,HOST:PORT HOST" that is of use here: a Unix socket is one of its own
+ * machine. */
 static struct mst_slice address_of(const muster_client *client, struct mst_slice value)
 {
     const char *at = value.data;
@@ -30,17 +29,17 @@ static struct mst_slice address_of(const muster_client *client, struct mst_slice
 }
 
 /* Watch's lock held. */
-static void keep(struct mst_work_watch *watch, uint64_t term, struct mst_slice address)
+static void note(struct mst_work_news *news, uint64_t term, struct mst_slice address)
 {
-    if (address.size > sizeof(watch->address)) {
+    if (address.size > sizeof(news->address)) {
         term = 0; /* no coordinator of ours writes such a thing */
         address.size = 0;
     }
-    watch->news = true;
-    watch->term = term;
-    watch->address_size = address.size;
+    news->any = true;
+    news->term = term;
+    news->address_size = address.size;
     if (address.size > 0) {
-        memcpy(watch->address, address.data, address.size);
+        memcpy(news->address, address.data, address.size);
     }
 }
 
@@ -48,28 +47,10 @@ static void take_item(struct mst_work_watch *watch, const struct mst_item *item)
 {
     bool ours = mst_slice_equal(item->name, mst_slice_text(watch->key));
 
-    switch (item->kind) {
-    case MST_ITEM_KEY:
-        if (ours) {
-            keep(watch, item->revision, address_of(watch->worker->client, item->value));
-        }
-        break;
-    case MST_ITEM_DELETED:
-        if (ours) {
-            keep(watch, 0, mst_slice_of(NULL, 0));
-        }
-        break;
-    case MST_ITEM_RESET:
-        keep(watch, 0, mst_slice_of(NULL, 0)); /* it is listed again, if it is there */
-        break;
-    case MST_ITEM_MEMBER:
-    case MST_ITEM_FAULT:
-    case MST_ITEM_VIEW:
-    case MST_ITEM_ROUND:
-    case MST_ITEM_PART:
-    case MST_ITEM_JOB:
-    case MST_ITEM_HOST:
-        break;
+    if (item->kind == MST_ITEM_KEY && ours) {
+        note(&watch->news, item->revision, address_of(watch->worker->client, item->value));
+    } else if (item->kind == MST_ITEM_RESET || (item->kind == MST_ITEM_DELETED && ours)) {
+        note(&watch->news, 0, mst_slice_of(NULL, 0)); /* after RESET all is listed again */
     }
 }
 
@@ -82,7 +63,7 @@ static muster_status take(void *ctx, const struct mst_reply *reply)
     for (uint32_t i = 0; i < reply->item_count; i++) {
         take_item(watch, &reply->items[i]);
     }
-    if (watch->news) {
+    if (watch->news.any) {
         mst_system_event_ring(atomic_load(&watch->worker->wake));
     }
     (void)pthread_mutex_unlock(&watch->lock);
@@ -97,8 +78,8 @@ static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
 
     (void)now_ns;
     (void)pthread_mutex_lock(&watch->lock);
-    if (watch->ended == MUSTER_OK) {
-        watch->ended = status;
+    if (watch->news.ended == MUSTER_OK) {
+        watch->news.ended = status;
     }
     (void)pthread_mutex_unlock(&watch->lock);
     mst_system_event_ring(atomic_load(&watch->worker->wake));
@@ -143,7 +124,7 @@ muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_e
     muster_status status;
 
     (void)pthread_mutex_init(&watch->lock, NULL);
-    mst_text_print(watch->key, sizeof(watch->key), "%s%s", KEYS, worker->cluster);
+    (void)mst_cluster_key(watch->key, sizeof(watch->key), mst_slice_text(worker->cluster));
     mst_lib_lock(worker->client);
     status = mst_lib_status(worker->client);
     if (status == MUSTER_OK) {
@@ -175,26 +156,19 @@ void mst_work_watch_stop(struct muster_worker *worker)
 void mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns)
 {
     struct mst_work_watch *watch = &worker->watch;
-    char address[MST_WORK_ADDRESS_MAX];
-    struct mst_slice value;
-    muster_status ended;
-    uint64_t term;
-    bool news;
+    struct mst_work_news news;
 
     (void)pthread_mutex_lock(&watch->lock);
     news = watch->news;
-    term = watch->term;
-    ended = watch->ended;
-    value = mst_slice_of(address, watch->address_size);
-    memcpy(address, watch->address, watch->address_size);
-    watch->news = false;
+    watch->news.any = false;
     (void)pthread_mutex_unlock(&watch->lock);
-    if (news) {
-        worker->term = term != 0 ? term : worker->term;
-        mst_worker_coordinator(mst_work_machine(worker), now_ns, term, value);
+    if (news.any) {
+        worker->term = news.term != 0 ? news.term : worker->term;
+        mst_worker_coordinator(mst_work_machine(worker), now_ns, news.term,
+                               mst_slice_of(news.address, news.address_size));
     }
-    if (ended != MUSTER_OK && worker->end_status == MUSTER_OK) {
-        worker->end_status = ended;
-        mst_worker_ended(mst_work_machine(worker), now_ns, ended);
+    if (news.ended != MUSTER_OK && worker->end_status == MUSTER_OK) {
+        worker->end_status = news.ended;
+        mst_worker_ended(mst_work_machine(worker), now_ns, news.ended);
     }
 }

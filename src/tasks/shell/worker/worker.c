@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker, and what it was given: options and functions. worker.h lists the other files. */
+/* A worker's options and functions. worker.h lists the other files. */
 #define _GNU_SOURCE
 #include "tasks/shell/worker/worker.h"
 
@@ -20,13 +20,6 @@
                 MUSTER_FUNCTION_THREADS | MUSTER_FUNCTION_CHILD))
 
 /* ---- options ---- */
-
-static bool is_name(const char *name)
-{
-    size_t size = name ? strnlen(name, MST_WORK_NAME_MAX + 1) : 0;
-
-    return size > 0 && size <= MST_WORK_NAME_MAX;
-}
 
 static muster_status read_texts(struct muster_worker *worker,
                                 const struct muster_worker_options *options,
@@ -85,25 +78,30 @@ static muster_status read_options(struct muster_worker *worker,
 
 /* ---- open, close ---- */
 
-/* The client has one worker at most: whoever comes second is told. */
+/* Client's lock held. It has one worker at most. */
+static muster_status refuse_client(muster_client *client, struct muster_error *err)
+{
+    if (mst_lib_status(client) != MUSTER_OK) {
+        return mst_lib_fail_again(client, err, "worker");
+    }
+    if (client->role != MST_ROLE_WORKER) {
+        return mst_lib_refuse(err, "worker",
+                              "this client is no worker; open it with MUSTER_ROLE_WORKER");
+    }
+    if (mst_lib_hook_ctx(client, MST_USER_WORKER)) {
+        return mst_fail(err, MUSTER_EEXISTS, 0, "worker: this client has a worker already");
+    }
+    return MUSTER_OK;
+}
+
 static muster_status claim(struct muster_worker *worker, muster_client *client,
                            struct muster_error *err)
 {
-    muster_status status = MUSTER_OK;
+    muster_status status;
 
     mst_lib_lock(client);
-    if (mst_lib_status(client) != MUSTER_OK) {
-        status = mst_lib_fail_again(client, err, "worker");
-    } else if (client->role != MST_ROLE_WORKER) {
-        status = mst_lib_refuse(err, "worker",
-                                "this client is no worker; open it with MUSTER_ROLE_WORKER");
-    } else if (mst_lib_hook_ctx(client, MST_USER_WORKER)) {
-        (void)mst_lib_refuse(err, "worker", "this client has a worker already");
-        status = MUSTER_EEXISTS;
-        if (err) {
-            err->status = status;
-        }
-    } else {
+    status = refuse_client(client, err);
+    if (status == MUSTER_OK) {
         worker->client = client;
         mst_work_watch_claim(worker);
     }
@@ -206,13 +204,31 @@ void muster_worker_close(muster_worker *worker)
 
 /* ---- functions ---- */
 
-static muster_status check_name(const struct muster_worker *worker, const char *name,
-                                uint32_t version, uint32_t flags, struct muster_error *err)
+static muster_status enter(const struct muster_worker *worker, struct muster_error *err,
+                           const char *what)
 {
+    if (!worker || worker->pid != getpid()) {
+        return mst_lib_refuse(
+            err, what, worker ? "this worker belongs to the parent process" : "the worker is NULL");
+    }
+    if (!worker->client) {
+        return mst_lib_refuse(err, what, "the client of this worker was closed");
+    }
+    return mst_lib_enter(worker->client, err, what);
+}
+
+static muster_status check(const struct muster_worker *worker, const char *name, uint32_t version,
+                           uint32_t flags, struct muster_error *err)
+{
+    muster_status status = enter(worker, err, "register");
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
     if (worker->served) {
         return mst_lib_refuse(err, "register", "muster_worker_serve was called already");
     }
-    if (!is_name(name)) {
+    if (!name || !*name || strnlen(name, MST_WORK_NAME_MAX + 1) > MST_WORK_NAME_MAX) {
         return mst_lib_refuse(err, "register", "a function's name has 1 to 255 bytes");
     }
     if (version == 0) {
@@ -236,7 +252,7 @@ static muster_status check_name(const struct muster_worker *worker, const char *
                           worker->function_count + 1U, MST_WORK_FUNCTIONS_MAX);
 }
 
-/* The function is the worker's, also when this fails. */
+/* Takes the function over, or frees it. One without a name has found no memory. */
 static muster_status add(struct muster_worker *worker, struct mst_work_function *function,
                          struct muster_error *err)
 {
@@ -255,36 +271,24 @@ static muster_status add(struct muster_worker *worker, struct mst_work_function 
     return MUSTER_OK;
 }
 
-static muster_status enter(const struct muster_worker *worker, struct muster_error *err,
-                           const char *what)
-{
-    if (!worker || worker->pid != getpid()) {
-        return mst_lib_refuse(
-            err, what, worker ? "this worker belongs to the parent process" : "the worker is NULL");
-    }
-    if (!worker->client) {
-        return mst_lib_refuse(err, what, "the client of this worker was closed");
-    }
-    return mst_lib_enter(worker->client, err, what);
-}
-
 muster_status muster_worker_register(muster_worker *worker, const char *name, uint32_t version,
                                      uint32_t flags, muster_task_fn *fn, void *arg,
                                      struct muster_error *err)
 {
-    struct mst_work_function function = {.version = version, .flags = flags, .fn = fn, .arg = arg};
-    muster_status status = enter(worker, err, "register");
+    struct mst_work_function function = {.version = version,
+                                         .flags = flags,
+                                         .place = flags & MUSTER_FUNCTION_CHILD ? MST_WORK_CHILD
+                                                                                : MST_WORK_HERE,
+                                         .fn = fn,
+                                         .arg = arg};
+    muster_status status = check(worker, name, version, flags, err);
 
-    if (status == MUSTER_OK) {
-        status = check_name(worker, name, version, flags, err);
-    }
-    if (status == MUSTER_OK && !fn) {
-        status = mst_lib_refuse(err, "register", "the function is NULL");
-    }
     if (status != MUSTER_OK) {
         return status;
     }
-    function.place = flags & MUSTER_FUNCTION_CHILD ? MST_WORK_CHILD : MST_WORK_HERE;
+    if (!fn) {
+        return mst_lib_refuse(err, "register", "the function is NULL");
+    }
     function.name = strdup(name);
     return add(worker, &function, err);
 }
@@ -330,36 +334,31 @@ muster_status muster_worker_register_command(muster_worker *worker, const char *
                                              struct muster_error *err)
 {
     struct muster_command_options options = MUSTER_COMMAND_OPTIONS_INIT;
-    struct mst_work_function function = {.version = version, .place = MST_WORK_COMMAND};
-    muster_status status = enter(worker, err, "register");
+    struct mst_work_function function = {.version = version,
+                                         .flags = (flags & ~(uint32_t)MUSTER_FUNCTION_CHILD) |
+                                                  MST_FUNCTION_COMMAND,
+                                         .place = MST_WORK_COMMAND};
+    muster_status status = check(worker, name, version, flags, err);
 
-    if (status == MUSTER_OK) {
-        status = check_name(worker, name, version, flags, err);
-    }
     if (status == MUSTER_OK) {
         status = mst_lib_options(&options, sizeof(options), given, "MUSTER_COMMAND_OPTIONS_INIT",
                                  err, "register");
     }
-    if (status == MUSTER_OK && argv && !argv[0]) {
-        status = mst_lib_refuse(err, "register", "argv is empty");
-    }
-    if (status == MUSTER_OK && options.stdout_bytes_max > MST_WORK_RESULT_MAX) {
-        status = mst_lib_refuse(err, "register",
-                                "options.stdout_bytes_max is more than a message can carry, "
-                                "16 MiB less 64 KiB");
-    }
     if (status != MUSTER_OK) {
         return status;
     }
-    function.flags = (flags & ~(uint32_t)MUSTER_FUNCTION_CHILD) | MST_FUNCTION_COMMAND;
+    if (argv && !argv[0]) {
+        return mst_lib_refuse(err, "register", "argv is empty");
+    }
+    if (options.stdout_bytes_max > MST_WORK_RESULT_MAX) {
+        return mst_lib_refuse(err, "register",
+                              "options.stdout_bytes_max is more than a message can carry, "
+                              "16 MiB less 64 KiB");
+    }
     function.stdout_max =
         options.stdout_bytes_max != 0 ? options.stdout_bytes_max : MST_WORK_RESULT_MAX;
-    function.name = strdup(name);
     function.argv = argv ? copy_argv(argv) : NULL;
-    if (argv && !function.argv) {
-        free_function(&function);
-        return mst_lib_fail(err, MUSTER_ENOMEM, "register", NULL);
-    }
+    function.name = !argv || function.argv ? strdup(name) : NULL;
     return add(worker, &function, err);
 }
 
@@ -369,17 +368,17 @@ static muster_status serve(muster_worker *worker, struct muster_error *err)
 {
     muster_status status = enter(worker, err, "serve");
 
-    if (status == MUSTER_OK && mst_lib_thread.no_waiting) {
-        status = mst_lib_forbidden(err, "serve");
-    }
-    if (status == MUSTER_OK && worker->served) {
-        status = mst_lib_refuse(err, "serve", "this worker has served already; open another one");
-    }
-    if (status == MUSTER_OK && worker->function_count == 0) {
-        status = mst_lib_refuse(err, "serve", "no function is registered");
-    }
     if (status != MUSTER_OK) {
         return status;
+    }
+    if (mst_lib_thread.no_waiting) {
+        return mst_lib_forbidden(err, "serve");
+    }
+    if (worker->served) {
+        return mst_lib_refuse(err, "serve", "this worker has served already; open another one");
+    }
+    if (worker->function_count == 0) {
+        return mst_lib_refuse(err, "serve", "no function is registered");
     }
     worker->served = true;
     return mst_work_serve(worker, err);

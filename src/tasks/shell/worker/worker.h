@@ -33,6 +33,7 @@
 #include "client/shell/handle.h"
 #include "client/shell/signals.h"
 #include "muster/worker.h"
+#include "proto/cluster_status.h"
 #include "tasks/shell/link.h"
 #include "tasks/worker.h"
 
@@ -41,7 +42,6 @@ enum {
     MST_WORK_FUNCTIONS_MAX = 4096,
     MST_WORK_NAME_MAX = 255,
     MST_WORK_ADDRESS_MAX = 1024,
-    MST_WORK_KEY_ROOM = MST_WORK_NAME_MAX + 48,
     MST_WORK_WORD_MAX = 256 /* of a failure that is made here */
 };
 
@@ -66,7 +66,9 @@ struct mst_work_flags {
     atomic_bool begun; /* the slot's child has looked at what it was sent */
 };
 
-/* What a function has come to. */
+#define MST_WORK_NO_MEMORY "the worker has no memory for it"
+
+/* The result of a function. */
 struct mst_work_result {
     struct mst_part *parts;
     uint32_t count, room;
@@ -95,11 +97,12 @@ struct mst_work_values {
     struct mst_list all, garbage;
 };
 
+/* A function's view of its run: RUN or BUILD. It outlives a lock, so it copies what may change. */
 struct muster_task {
-    const struct mst_cluster_message *message; /* RUN or BUILD */
+    const struct mst_cluster_message *message;
+    struct muster_worker *owner;
     struct mst_work_result result;
-    struct muster_part few[4], *parts;
-    char short_key[128], *key;
+    char *given_key, made_key[MST_CLUSTER_LABEL_MAX + 48]; /* NULL: the made one */
     struct mst_work_value **needs, *few_needs[4];
     struct mst_work_value *builds; /* what it keeps an object for; NULL */
     const struct mst_work_function *functions;
@@ -108,9 +111,6 @@ struct muster_task {
     uint32_t worker, slot;
     const char *host;
     uint64_t deadline_ns; /* 0: none */
-    void (*progress)(void *ctx, struct muster_task *task, double fraction, struct mst_slice text);
-    void (*log)(void *ctx, struct muster_task *task, struct mst_slice text);
-    void *ctx;
 };
 
 /* A run or a build, from the machine's effect to its answer. */
@@ -131,16 +131,20 @@ struct mst_work_job {
 struct mst_work_child;   /* worker_child.c: of a slot */
 struct mst_work_command; /* worker_command.c: of a slot */
 
-struct mst_work_watch {
-    struct muster_worker *worker;
-    struct mst_lib_follow follow; /* under the client's lock */
-    char key[MST_WORK_NAME_MAX + 32];
-    pthread_mutex_t lock; /* of what follows */
-    bool news;
+struct mst_work_news {
+    bool any; /* of the coordinator */
     uint64_t term;
     char address[MST_WORK_ADDRESS_MAX];
     size_t address_size;
     muster_status ended; /* OK: the session lives */
+};
+
+struct mst_work_watch {
+    struct muster_worker *worker;
+    struct mst_lib_follow follow; /* under the client's lock */
+    char key[MST_CLUSTER_LABEL_ROOM];
+    pthread_mutex_t lock; /* of the news */
+    struct mst_work_news news;
 };
 
 struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): by meaning
@@ -241,8 +245,6 @@ void mst_work_unlock(struct muster_worker *worker);
 /* Carries out what the machine wants, and answers what is owed. */
 void mst_work_drain(struct muster_worker *worker, uint64_t now_ns);
 void mst_work_flush(struct muster_worker *worker);
-/* False: the coordinator does not read. Lines and progress are then left out. */
-bool mst_work_may_tell(const struct muster_worker *worker);
 /* One wait for something to happen; the lock is released meanwhile. `block` false: only looks.
  * `leave`: it ends, and looks at nothing, when that event rings; -1: none. */
 void mst_work_turn(struct muster_worker *worker, bool block, int leave);
@@ -281,45 +283,53 @@ struct mst_work_job *mst_work_take(struct muster_worker *worker); /* NULL: none 
 void mst_work_run(struct muster_worker *worker, struct mst_work_job *job);
 void mst_work_stop_here(struct muster_worker *worker, struct mst_work_job *job, bool kill);
 
-/* ---- worker_task.c ---- */
+/* A report, PROGRESS or LOG, of the run in that slot; lock held. Left out while the coordinator
+ * does not read. */
+void mst_work_report(struct muster_worker *worker, uint32_t slot,
+                     enum mst_cluster_message_type type, double fraction, struct mst_slice text);
+/* The same from the function; lock not held. */
+void mst_work_task_report(const struct muster_task *task, enum mst_cluster_message_type type,
+                          double fraction, struct mst_slice text);
 
-struct mst_work_task_config {
-    const struct mst_cluster_message *message;
-    const struct mst_work_function *functions; /* all of the worker's */
-    struct mst_work_flags *flags;
-    int cancel_fd;
-    uint32_t worker, slot;
-    const char *host;
-    const char *cluster;
-    uint64_t term;
-    uint64_t deadline_ns;
-};
+/* ---- task.c ---- */
 
-/* ENOMEM. */
-muster_status mst_work_task_init(struct muster_task *task,
-                                 const struct mst_work_task_config *config);
+/* `message`: the job's, or the BUILD of a value that it needs. ENOMEM. */
+muster_status mst_work_task_init(struct muster_task *task, struct muster_worker *worker,
+                                 const struct mst_work_job *job,
+                                 const struct mst_cluster_message *message);
 void mst_work_task_fini(struct muster_task *task);
-/* What came of it: NULL for a value, else *failure, which borrows from the task. */
+/* NULL: a value; else *failure, which borrows from the task. */
 const struct mst_failure *mst_work_task_failure(const struct muster_task *task,
                                                 muster_status status, struct mst_failure *failure);
+/* A copy of `data` as one more part. ELIMIT: then the result counts as too large; ENOMEM. */
+muster_status mst_work_result_add(struct mst_work_result *result, struct mst_slice data,
+                                  uint32_t type);
+struct mst_failure mst_work_result_failure(const struct mst_work_result *result); /* borrows */
 void mst_work_result_fini(struct mst_work_result *result);
 
-/* ---- worker_values.c; whoever calls has the table for itself ---- */
+static inline struct mst_parts mst_work_result_parts(const struct mst_work_result *result)
+{
+    return (struct mst_parts){.items = result->parts, .count = result->count};
+}
+
+/* ---- values.c; the caller has the table for itself ---- */
 
 void mst_work_values_init(struct mst_work_values *values);
 struct mst_work_value *mst_work_value_find(struct mst_work_values *values, uint64_t number);
-/* What BUILD says of it; there may be one already, which it then is. NULL: no memory. */
+/* The value of BUILD: the one that is there, else a new one. NULL: no memory. */
 struct mst_work_value *mst_work_value_add(struct mst_work_values *values,
                                           const struct mst_cluster_message *build);
 /* Its builder returned `status`; the result moves from the task into it. */
 void mst_work_value_built(struct mst_work_value *value, struct muster_task *task,
                           muster_status status);
-void mst_work_value_use(struct mst_work_value *value);
+/* A command has made it of these parts. */
+void mst_work_value_set(struct mst_work_value *value, struct mst_parts parts);
 void mst_work_value_let_go(struct mst_work_values *values, struct mst_work_value *value);
 void mst_work_value_drop(struct mst_work_values *values, uint64_t number);
 /* One of those that are to be destroyed, without the lock; NULL: none. */
 struct mst_work_value *mst_work_value_garbage(struct mst_work_values *values);
 void mst_work_value_destroy(struct mst_work_value *value);
+void mst_work_values_sweep(struct mst_work_values *values); /* destroys them all */
 void mst_work_values_fini(struct mst_work_values *values);
 
 /* ---- worker_children.c: in a child, answers go home ---- */
@@ -327,7 +337,8 @@ void mst_work_values_fini(struct mst_work_values *values);
 void mst_work_home_answer(struct muster_worker *worker, const struct mst_work_job *job,
                           const struct mst_failure *failure, struct mst_parts parts,
                           uint64_t run_ns);
-void mst_work_home_tell(struct muster_worker *worker, const struct muster_task *task,
-                        enum mst_cluster_message_type type, double fraction, struct mst_slice text);
+void mst_work_home_report(struct muster_worker *worker, const struct muster_task *task,
+                          enum mst_cluster_message_type type, double fraction,
+                          struct mst_slice text);
 
 #endif
