@@ -21,7 +21,7 @@
 
 enum { REASON_ROOM = 256, PEER_ROOM = MST_ADDRESS_TEXT };
 
-/* Who vanishes without a word is noticed, also where membership does not tell: a route may be
+/* A peer that vanishes silently is noticed also where the membership does not tell: a route may be
  * broken between two hosts that both reach the service. */
 enum { SILENT_MS = 30000, PROBE_AFTER_S = 5, PROBE_EACH_S = 5, PROBES = 4 };
 
@@ -123,6 +123,17 @@ static muster_status die(struct mst_cluster_link *link, muster_status status, co
     return status;
 }
 
+static muster_status out_of_memory(struct mst_cluster_link *link)
+{
+    return die(link, MUSTER_ENOMEM, "out of memory", 0);
+}
+
+static muster_status codec_failed(struct mst_cluster_link *link, muster_status status)
+{
+    return status == MUSTER_ENOMEM ? out_of_memory(link)
+                                   : die(link, status, link->codec->stream.reason, 0);
+}
+
 static void name_peer(struct mst_cluster_link *link)
 {
     struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
@@ -130,7 +141,7 @@ static void name_peer(struct mst_cluster_link *link)
     struct ucred peer;
     char host[64], port[8];
 
-    (void)snprintf(link->peer, sizeof link->peer, "somebody");
+    (void)snprintf(link->peer, sizeof link->peer, "an unknown peer");
     if (getpeername(link->channel.fd, (struct sockaddr *)&name, &size) != 0) {
         return;
     }
@@ -169,8 +180,8 @@ static void tune(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof silent);
 }
 
-/* There is a stream. False: no memory. */
-static bool greet(struct mst_cluster_link *link)
+/* There is a stream. OK; ENOMEM: it is dead. */
+static muster_status greet(struct mst_cluster_link *link)
 {
     bool tcp = is_tcp(link->channel.fd);
 
@@ -179,22 +190,14 @@ static bool greet(struct mst_cluster_link *link)
     }
     if (!tcp || !link->tls) {
         link->stage = UP;
-        return true;
+        return MUSTER_OK;
     }
     link->stage = SHAKING_HANDS;
-    return mst_tls_new(&link->channel.tls, link->tls) == MUSTER_OK;
+    return mst_tls_new(&link->channel.tls, link->tls) == MUSTER_OK ? MUSTER_OK
+                                                                   : out_of_memory(link);
 }
 
 /* ---- connecting ---- */
-
-static struct mst_slice next_address(struct mst_cluster_link *link)
-{
-    struct mst_slice one = mst_slice_of(link->left, strcspn(link->left, ","));
-
-    link->left += one.size;
-    link->left += *link->left == ',';
-    return one;
-}
 
 /* MORE: try the next one. */
 static muster_status try_one(struct mst_cluster_link *link, struct mst_slice text)
@@ -218,24 +221,24 @@ static muster_status try_one(struct mst_cluster_link *link, struct mst_slice tex
         return MUSTER_MORE;
     }
     link->stage = CONNECTING;
-    if (done && !greet(link)) {
-        return die(link, MUSTER_ENOMEM, "out of memory", 0);
-    }
-    return MUSTER_OK;
+    return done ? greet(link) : MUSTER_OK;
 }
 
 static muster_status try_addresses(struct mst_cluster_link *link)
 {
-    muster_status status = MUSTER_MORE;
+    while (*link->left) {
+        struct mst_slice one = mst_slice_of(link->left, strcspn(link->left, ","));
+        muster_status status;
 
-    while (status == MUSTER_MORE && *link->left) {
-        status = try_one(link, next_address(link));
+        link->left += one.size;
+        link->left += *link->left == ',';
+        status = try_one(link, one);
+        if (status != MUSTER_MORE) {
+            return status;
+        }
     }
-    if (status == MUSTER_MORE) {
-        link->stage = DEAD; /* the reason is that of the last one */
-        return MUSTER_EUNREACHABLE;
-    }
-    return status;
+    link->stage = DEAD; /* the reason is that of the last one */
+    return MUSTER_EUNREACHABLE;
 }
 
 static muster_status finish_connecting(struct mst_cluster_link *link)
@@ -246,15 +249,15 @@ static muster_status finish_connecting(struct mst_cluster_link *link)
     if (getsockopt(link->channel.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
         error = errno;
     }
-    if (error != 0) {
-        say(link, "", error);
-        close_socket(link);
-        return try_addresses(link);
+    if (error == 0) {
+        return greet(link);
     }
-    return greet(link) ? MUSTER_OK : die(link, MUSTER_ENOMEM, "out of memory", 0);
+    say(link, "", error);
+    close_socket(link);
+    return try_addresses(link);
 }
 
-/* ---- birth and death ---- */
+/* ---- making and freeing ---- */
 
 static struct mst_cluster_link *make(struct mst_tls_context *tls, const struct mst_mem *mem)
 {
@@ -277,10 +280,16 @@ static struct mst_cluster_link *make(struct mst_tls_context *tls, const struct m
     return link;
 }
 
-static muster_status fail(struct muster_error *err, muster_status status, const char *address,
-                          const char *reason)
+/* The addresses without what is for people behind them. NULL: no memory. */
+static char *copy_addresses(struct mst_slice addresses, const struct mst_mem *mem)
 {
-    return mst_fail(err, status, 0, "connecting to %s: %s", address, reason);
+    char *copy = mst_mem_zalloc(mem, addresses.size + 1);
+
+    if (copy && addresses.size > 0) {
+        memcpy(copy, addresses.data, addresses.size);
+        copy[strcspn(copy, " ")] = '\0';
+    }
+    return copy;
 }
 
 muster_status mst_cluster_link_connect(struct mst_cluster_link **out, struct mst_slice addresses,
@@ -291,22 +300,18 @@ muster_status mst_cluster_link_connect(struct mst_cluster_link **out, struct mst
     muster_status status;
 
     if (link) {
-        link->addresses = mst_mem_zalloc(mem, addresses.size + 1);
+        link->left = link->addresses = copy_addresses(addresses, mem);
     }
     if (!link || !link->addresses) {
         mst_cluster_link_free(link);
-        return fail(err, MUSTER_ENOMEM, "the coordinator", "out of memory");
+        return mst_fail(err, MUSTER_ENOMEM, 0, "connecting to the coordinator: out of memory");
     }
-    if (addresses.size > 0) {
-        memcpy(link->addresses, addresses.data, addresses.size);
-        link->addresses[strcspn(link->addresses, " ")] = '\0'; /* the rest is for people */
-    }
-    link->left = link->addresses;
     link->connects = true;
     say(link, "there is no address", 0);
     status = try_addresses(link);
     if (status != MUSTER_OK) {
-        (void)fail(err, status, link->peer[0] ? link->peer : "the coordinator", link->reason);
+        (void)mst_fail(err, status, 0, "connecting to %s: %s",
+                       link->peer[0] ? link->peer : "the coordinator", link->reason);
         mst_cluster_link_free(link);
         return status;
     }
@@ -318,16 +323,15 @@ muster_status mst_cluster_link_adopt(struct mst_cluster_link **out, int fd,
                                      struct mst_tls_context *tls, const struct mst_mem *mem)
 {
     struct mst_cluster_link *link = make(tls, mem);
-    int flags = fcntl(fd, F_GETFL);
 
     if (!link) {
         (void)close(fd);
         return MUSTER_ENOMEM;
     }
-    (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     link->channel.fd = fd;
     name_peer(link);
-    if (!greet(link)) {
+    if (greet(link) != MUSTER_OK) {
         mst_cluster_link_free(link);
         return MUSTER_ENOMEM;
     }
@@ -349,14 +353,6 @@ void mst_cluster_link_free(struct mst_cluster_link *link)
     mst_mem_release(&mem, link);
 }
 
-void mst_cluster_link_abandon(struct mst_cluster_link *link)
-{
-    if (link) {
-        link->enrolled = -1; /* the parent's epoll is shared: nothing is taken out of it */
-        mst_cluster_link_free(link);
-    }
-}
-
 void mst_cluster_link_disown(struct mst_cluster_link *link)
 {
     if (link && link->channel.fd >= 0) {
@@ -370,14 +366,6 @@ void mst_cluster_link_disown(struct mst_cluster_link *link)
 
 /* ---- bytes ---- */
 
-/* Whatever the socket still has can be read, and then it ends. */
-static void fall_mute(struct mst_cluster_link *link, int os_errno)
-{
-    say(link, "", os_errno);
-    link->mute = true;
-    (void)shutdown(link->channel.fd, SHUT_RDWR);
-}
-
 void mst_cluster_link_flush(struct mst_cluster_link *link)
 {
     while (!link->mute && (link->stage == UP || link->stage == SHAKING_HANDS)) {
@@ -389,8 +377,10 @@ void mst_cluster_link_flush(struct mst_cluster_link *link)
             break;
         }
         taken = mst_channel_send(&link->channel, output);
-        if (taken < 0) {
-            fall_mute(link, errno);
+        if (taken < 0) { /* what the socket still has can be read, and then it ends */
+            say(link, "", errno);
+            link->mute = true;
+            (void)shutdown(link->channel.fd, SHUT_RDWR);
             break;
         }
         if (taken > 0) {
@@ -419,16 +409,19 @@ static muster_status ended(struct mst_cluster_link *link, ssize_t got)
         (void)mst_channel_send(&link->channel, mst_slice_of(NULL, 0)); /* the alert: tells why */
         return die(link, MUSTER_EPROTO, reason, 0);
     }
-    if (got == 0 && !link->mute && mst_native_stream_end(&link->codec->stream) != MUSTER_OK) {
-        return die(link, MUSTER_EUNREACHABLE, "closed by the peer within a message", 0);
+    if (got < 0) {
+        return die(link, MUSTER_EUNREACHABLE, "", os_errno);
     }
-    if (got == 0 && link->mute) {
+    if (link->mute) {
         close_socket(link); /* the reason is the write's that failed */
         link->stage = DEAD;
         return MUSTER_EUNREACHABLE;
     }
-    return die(link, MUSTER_EUNREACHABLE, got == 0 ? "closed by the peer" : "",
-               got == 0 ? 0 : os_errno);
+    return die(link, MUSTER_EUNREACHABLE,
+               mst_native_stream_end(&link->codec->stream) != MUSTER_OK
+                   ? "closed by the peer within a message"
+                   : "closed by the peer",
+               0);
 }
 
 static muster_status take_in(struct mst_cluster_link *link, void *room, bool *again_out)
@@ -448,10 +441,7 @@ static muster_status take_in(struct mst_cluster_link *link, void *room, bool *ag
         status = mst_native_stream_lend(&link->codec->stream, mst_slice_of(room, (size_t)got));
         *again_out = link->channel.more || link->channel.over;
     }
-    return status == MUSTER_OK
-               ? MUSTER_OK
-               : die(link, status,
-                     status == MUSTER_ENOMEM ? "out of memory" : link->codec->stream.reason, 0);
+    return status == MUSTER_OK ? status : codec_failed(link, status);
 }
 
 muster_status mst_cluster_link_ready(struct mst_cluster_link *link, uint32_t events, void *room,
@@ -496,16 +486,12 @@ muster_status mst_cluster_link_next(struct mst_cluster_link *link, struct mst_cl
 {
     muster_status status = mst_cluster_codec_next(link->codec, out);
 
-    if (status ==
-        MUSTER_MORE) { /* the beginning of a message lies in the room, which is anybody's */
+    if (status == MUSTER_MORE) { /* the beginning of a message lies in the lent room */
         muster_status kept = mst_native_stream_keep(&link->codec->stream);
+
         status = kept == MUSTER_OK ? status : kept;
     }
-    if (status < 0 && link->stage != DEAD) {
-        return die(link, status,
-                   status == MUSTER_ENOMEM ? "out of memory" : link->codec->stream.reason, 0);
-    }
-    return status;
+    return status < 0 && link->stage != DEAD ? codec_failed(link, status) : status;
 }
 
 muster_status mst_cluster_link_send(struct mst_cluster_link *link,

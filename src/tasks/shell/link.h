@@ -46,9 +46,6 @@ muster_status mst_cluster_link_adopt(struct mst_cluster_link **out, int fd,
                                      struct mst_tls_context *tls, const struct mst_mem *mem);
 
 void mst_cluster_link_free(struct mst_cluster_link *link); /* hangs up; NULL: a no-op */
-/* In a forked child: frees it, and the connection goes on in the parent. */
-void mst_cluster_link_abandon(struct mst_cluster_link *link);
-
 /* Its descriptors may be other files' by now: it is dead, and neither uses nor closes them. NULL: a
  * no-op. */
 void mst_cluster_link_disown(struct mst_cluster_link *link);

@@ -6,14 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <inttypes.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -22,6 +21,7 @@
 #include "base/fail.h"
 #include "net/address.h"
 #include "net/unix_peer.h"
+#include "os/system.h"
 
 #define PREFIX ".cluster-"
 
@@ -36,19 +36,17 @@ static muster_status refuse_os(struct muster_error *err, const char *where)
                     strerror_r(os_errno, words, sizeof words));
 }
 
-/* ---- this machine's workers ---- */
+/* ---- workers of this machine ---- */
 
-/* A name that nobody else has: on another machine, or after a fall, it leads nowhere. */
+/* A name of its own: on another machine, or after a fall, it leads nowhere. */
 static muster_status choose_path(const char *folder, char path[MST_SOCKET_PATH_MAX],
                                  struct muster_error *err)
 {
-    uint64_t number = 0;
+    uint64_t number;
 
-    if (getrandom(&number, sizeof number, 0) != sizeof number) {
-        number = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)path;
-    }
-    if (snprintf(path, MST_SOCKET_PATH_MAX, "%s/" PREFIX "%016llx", folder,
-                 (unsigned long long)number) >= MST_SOCKET_PATH_MAX) {
+    mst_system_random(&number, 1);
+    if (snprintf(path, MST_SOCKET_PATH_MAX, "%s/" PREFIX "%016" PRIx64, folder, number) >=
+        MST_SOCKET_PATH_MAX) {
         path[0] = '\0';
         return mst_fail(err, MUSTER_EINVAL, 0,
                         "cannot listen in %s: its path is too long for a socket", folder);
@@ -117,7 +115,7 @@ static muster_status listen_unix(struct mst_cluster_listener *out, struct muster
     return status;
 }
 
-/* ---- others' workers ---- */
+/* ---- workers of other machines ---- */
 
 static bool number_of(const struct sockaddr *address, char *text, size_t room)
 {
@@ -128,7 +126,7 @@ static bool number_of(const struct sockaddr *address, char *text, size_t room)
            !strchr(text, '%');
 }
 
-/* An interface to somewhere else. IPv6's link-local addresses nobody elsewhere can use. */
+/* An interface to other machines. IPv6's link-local addresses are of no use there. */
 static bool find_interface(int family, char *text, size_t room)
 {
     struct ifaddrs *all = NULL;
@@ -158,36 +156,30 @@ static bool by_socket(int fd, char *text, size_t room)
            number_of((struct sockaddr *)&name, text, room);
 }
 
-static bool is_any(const struct sockaddr_storage *name)
+/* Of "any address" one by which others reach this machine. */
+static void advertise(struct mst_cluster_listener *out, const struct mst_cluster_listen *how,
+                      const struct sockaddr_storage *name, socklen_t size)
 {
-    struct sockaddr_in four;
-    struct sockaddr_in6 six;
+    size_t have = strlen(out->addresses);
+    char host[NUMBER_ROOM] = "", port[8] = "";
 
-    if (name->ss_family == AF_INET) {
-        memcpy(&four, name, sizeof four);
-        return four.sin_addr.s_addr == htonl(INADDR_ANY);
+    (void)getnameinfo((const struct sockaddr *)name, size, host, sizeof host, port, sizeof port,
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+    if ((strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) &&
+        !by_socket(how->reached_by, host, sizeof host) &&
+        !find_interface(AF_INET, host, sizeof host) &&
+        !find_interface(AF_INET6, host, sizeof host)) {
+        (void)snprintf(host, sizeof host, "127.0.0.1");
     }
-    memcpy(&six, name, sizeof six);
-    return IN6_IS_ADDR_UNSPECIFIED(&six.sin6_addr);
-}
-
-static uint16_t port_of(const struct sockaddr_storage *name)
-{
-    struct sockaddr_in four;
-    struct sockaddr_in6 six;
-
-    if (name->ss_family == AF_INET) {
-        memcpy(&four, name, sizeof four);
-        return ntohs(four.sin_port);
-    }
-    memcpy(&six, name, sizeof six);
-    return ntohs(six.sin6_port);
+    (void)snprintf(out->addresses + have, sizeof out->addresses - have,
+                   strchr(host, ':') ? ",[%s]:%s" : ",%s:%s", host, port);
 }
 
 static muster_status bind_tcp(struct mst_cluster_listener *out, const struct mst_address *address,
-                              struct sockaddr_storage *got, struct muster_error *err)
+                              const struct mst_cluster_listen *how, struct muster_error *err)
 {
-    socklen_t size = sizeof *got;
+    struct sockaddr_storage got = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof got;
     const int off = 0, on = 1;
 
     out->tcp_fd = socket(address->name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -197,38 +189,19 @@ static muster_status bind_tcp(struct mst_cluster_listener *out, const struct mst
     if (out->tcp_fd < 0 || setsockopt(out->tcp_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         bind(out->tcp_fd, (const struct sockaddr *)&address->name, address->size) != 0 ||
         listen(out->tcp_fd, BACKLOG) != 0 ||
-        getsockname(out->tcp_fd, (struct sockaddr *)got, &size) != 0) {
+        getsockname(out->tcp_fd, (struct sockaddr *)&got, &size) != 0) {
         return refuse_os(err, address->text);
     }
+    advertise(out, how, &got, size);
     return MUSTER_OK;
-}
-
-static void advertise(struct mst_cluster_listener *out, const struct mst_cluster_listen *how,
-                      const struct sockaddr_storage *name)
-{
-    size_t have = strlen(out->addresses);
-    char host[NUMBER_ROOM] = "";
-
-    if (!is_any(name)) {
-        (void)number_of((const struct sockaddr *)name, host, sizeof host);
-    } else if (!by_socket(how->reached_by, host, sizeof host) &&
-               !find_interface(AF_INET, host, sizeof host) &&
-               !find_interface(AF_INET6, host, sizeof host)) {
-        (void)snprintf(host, sizeof host, "127.0.0.1");
-    }
-    (void)snprintf(out->addresses + have, sizeof out->addresses - have,
-                   strchr(host, ':') ? "%s[%s]:%u" : "%s%s:%u", have > 0 ? "," : "", host,
-                   (unsigned)port_of(name));
 }
 
 static muster_status listen_tcp(struct mst_cluster_listener *out,
                                 const struct mst_cluster_listen *how, struct muster_error *err)
 {
     const char *text = how->address ? how->address : how->anywhere ? "0.0.0.0:0" : "127.0.0.1:0";
-    struct sockaddr_storage got = {.ss_family = AF_UNSPEC};
     struct mst_address address;
     const char *wrong = mst_address_parse(&address, mst_slice_text(text));
-    muster_status status;
 
     if (!wrong && address.kind != MST_ADDRESS_NUMBER) {
         wrong = "is not a number and a port";
@@ -241,11 +214,7 @@ static muster_status listen_tcp(struct mst_cluster_listener *out,
         return mst_fail(err, MUSTER_EINVAL, 0, "cannot listen: the address '%.*s' %s",
                         (int)strnlen(text, ADDRESS_SHOWN), text, wrong);
     }
-    status = bind_tcp(out, &address, &got, err);
-    if (status == MUSTER_OK) {
-        advertise(out, how, &got);
-    }
-    return status;
+    return bind_tcp(out, &address, how, err);
 }
 
 /* ---- both ---- */
