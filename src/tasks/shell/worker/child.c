@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The children of a worker, one for each slot, from the worker's end: what a child is sent, what it
- * answers, and what is said where it cannot. It is started when it is first needed and lives on. */
+/* The worker's end of its children, one for each slot: sends them their jobs, takes their answers,
+ * and answers for a child that cannot. A child is started when it is first needed and lives on. */
 #define _GNU_SOURCE
 #include "tasks/shell/worker/child.h"
 
@@ -13,32 +13,34 @@
 #include <unistd.h>
 
 #include "os/system.h"
-#include "tasks/shell/worker/command.h"
 
 enum { TRIES_MAX = 3 };
 
 struct mst_work_child {
     struct mst_cluster_link *link;
-    bool lives;      /* it was asked for, and its end was not told yet */
-    bool doomed;     /* it was killed, or hung up: its end is told soon */
-    uint32_t number; /* of the worker, and the term, that it was told */
+    bool lives;      /* it was asked for, and its end is not reported yet */
+    bool doomed;     /* it was killed, or hung up: its end is reported soon */
+    uint32_t number; /* the worker's, and the term, as the child knows them */
     uint64_t term;
-    uint64_t *given; /* the values that it knows of */
-    uint32_t given_count, given_room;
-    uint32_t tries; /* of the job: children that ended before they had looked at it */
+    struct mst_work_values known; /* those that it was sent, by their numbers alone */
+    uint32_t tries;               /* of the job: children that ended before they had looked at it */
 };
 
 muster_status mst_work_children_new(struct muster_worker *worker)
 {
     worker->children = calloc(worker->slots, sizeof(*worker->children));
+    for (uint32_t i = 0; worker->children && i < worker->slots; i++) {
+        mst_work_values_init(&worker->children[i].known);
+    }
     return worker->children ? mst_work_commands_new(worker) : MUSTER_ENOMEM;
 }
 
 static void forget(struct mst_work_child *child)
 {
     mst_cluster_link_free(child->link);
-    free(child->given);
+    mst_work_values_fini(&child->known);
     *child = (struct mst_work_child){.tries = child->tries};
+    mst_work_values_init(&child->known);
 }
 
 void mst_work_children_end(struct muster_worker *worker)
@@ -90,30 +92,9 @@ static bool start(struct muster_worker *worker, uint32_t slot)
                                            mst_work_key(MST_WORK_EVENT_CHILD, slot)) == 0;
 }
 
-static bool has(const struct mst_work_child *child, uint64_t number)
+static bool note(struct mst_work_child *child, uint64_t value)
 {
-    for (uint32_t i = 0; i < child->given_count; i++) {
-        if (child->given[i] == number) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool note_given(struct mst_work_child *child, uint64_t number)
-{
-    if (child->given_count == child->given_room) {
-        uint32_t room = child->given_room > 0 ? child->given_room * 2 : 8;
-        uint64_t *given = realloc(child->given, room * sizeof(*given));
-
-        if (!given) {
-            return false;
-        }
-        child->given = given;
-        child->given_room = room;
-    }
-    child->given[child->given_count++] = number;
-    return true;
+    return mst_work_value_add(&child->known, &(struct mst_cluster_message){.value = value}) != NULL;
 }
 
 /* How it is made, or, of a command that has made it, what it is. */
@@ -122,19 +103,17 @@ static bool give(struct muster_worker *worker, struct mst_work_child *child, uin
     const struct mst_work_value *value = mst_work_value_find(&worker->values, number);
     struct mst_cluster_message message = {.type = MST_CLUSTER_BUILD, .value = number};
 
-    if (!value || has(child, number)) {
-        return true; /* the child says that it misses it */
+    if (!value || mst_work_value_find(&child->known, number)) {
+        return true; /* without the value, the child reports that it misses it */
     }
     message.function = value->function;
-    message.parts = value->parts;
-    if (worker->functions[value->function].place == MST_WORK_COMMAND) {
-        message.parts =
-            (struct mst_parts){.items = value->result.parts, .count = value->result.count};
-    }
-    return note_given(child, number) && mst_cluster_link_send(child->link, &message) == MUSTER_OK;
+    message.parts = worker->functions[value->function].place == MST_WORK_COMMAND
+                        ? mst_work_result_parts(&value->result)
+                        : value->parts;
+    return note(child, number) && mst_cluster_link_send(child->link, &message) == MUSTER_OK;
 }
 
-static bool say_number(struct muster_worker *worker, struct mst_work_child *child)
+static bool send_number(struct muster_worker *worker, struct mst_work_child *child)
 {
     const struct mst_cluster_message message = {.type = MST_CLUSTER_WELCOME,
                                                 .worker =
@@ -155,11 +134,11 @@ static bool send_job(struct muster_worker *worker, struct mst_work_child *child,
     struct mst_cluster_message message = *job->message;
     uint64_t now_ns = mst_system_now_ns();
 
-    if (!say_number(worker, child)) {
+    if (!send_number(worker, child)) {
         return false;
     }
     if (message.type == MST_CLUSTER_BUILD) {
-        return note_given(child, message.value) &&
+        return note(child, message.value) &&
                mst_cluster_link_send(child->link, &message) == MUSTER_OK;
     }
     for (uint32_t i = 0; i < message.need_count; i++) {
@@ -217,20 +196,18 @@ void mst_work_child_drop(struct muster_worker *worker, const struct mst_cluster_
     for (uint32_t slot = 0; worker->children && slot < worker->slots; slot++) {
         struct mst_work_child *child = &worker->children[slot];
 
-        for (uint32_t i = 0; i < child->given_count; i++) {
-            if (child->given[i] == drop->value) {
-                child->given[i] = child->given[--child->given_count];
-                if (child->link) {
-                    (void)mst_cluster_link_send(child->link, drop);
-                    mst_cluster_link_flush(child->link);
-                }
-                break;
+        if (mst_work_value_find(&child->known, drop->value)) {
+            mst_work_value_drop(&child->known, drop->value);
+            mst_work_values_sweep(&child->known);
+            if (child->link) {
+                (void)mst_cluster_link_send(child->link, drop);
+                mst_cluster_link_flush(child->link);
             }
         }
     }
 }
 
-/* ---- hearing ---- */
+/* ---- answers ---- */
 
 static struct mst_work_job *job_of(struct muster_worker *worker, uint32_t slot)
 {
@@ -241,42 +218,25 @@ static struct mst_work_job *job_of(struct muster_worker *worker, uint32_t slot)
                : NULL;
 }
 
+/* A child sends nothing else. */
 static void take(struct muster_worker *worker, uint32_t slot,
                  const struct mst_cluster_message *message)
 {
     struct mst_work_job *job = job_of(worker, slot);
     const struct mst_failure *failure =
         message->failure.origin != MST_ORIGIN_NONE ? &message->failure : NULL;
-    bool build = job && job->message->type == MST_CLUSTER_BUILD;
 
-    switch (message->type) {
-    case MST_CLUSTER_RESULT:
-        if (job && !build) {
-            mst_work_answer(worker, job, failure, message->parts, message->run_ns);
-        }
-        break;
-    case MST_CLUSTER_BUILT:
-        if (build && job->message->value == message->value) {
+    if (!job) {
+        return;
+    }
+    if (job->message->type == MST_CLUSTER_BUILD) {
+        if (message->type == MST_CLUSTER_BUILT && job->message->value == message->value) {
             mst_work_answer(worker, job, failure, message->parts, 0);
         }
-        break;
-    case MST_CLUSTER_PROGRESS:
-    case MST_CLUSTER_LOG:
-        if (job && !build) {
-            mst_work_report(worker, slot, message->type, message->fraction, message->text);
-        }
-        break;
-    case MST_CLUSTER_HELLO:
-    case MST_CLUSTER_DRAINING:
-    case MST_CLUSTER_WELCOME:
-    case MST_CLUSTER_REFUSED:
-    case MST_CLUSTER_RUN:
-    case MST_CLUSTER_CANCEL:
-    case MST_CLUSTER_TAKE_BACK:
-    case MST_CLUSTER_BUILD:
-    case MST_CLUSTER_DROP:
-    case MST_CLUSTER_DRAIN:
-        break; /* a child of ours does not say that */
+    } else if (message->type == MST_CLUSTER_RESULT) {
+        mst_work_answer(worker, job, failure, message->parts, message->run_ns);
+    } else if (message->type == MST_CLUSTER_PROGRESS || message->type == MST_CLUSTER_LOG) {
+        mst_work_report(worker, slot, message->type, message->fraction, message->text);
     }
 }
 
@@ -305,7 +265,7 @@ void mst_work_child_ready(struct muster_worker *worker, uint32_t slot, uint32_t 
         mst_cluster_link_free(child->link);
         child->link = NULL;
         child->doomed = true;
-        /* It has ended, which is told soon; or it has closed what is not its. */
+        /* It has ended, which is reported soon; or it has closed what is not its. */
         (void)mst_work_supervisor_ask(worker, MST_SUPERVISOR_SIGNAL, slot, SIGKILL, NULL, NULL, 0);
     }
 }
@@ -351,12 +311,12 @@ void mst_work_child_ended(struct muster_worker *worker, uint32_t slot, int error
         return;
     }
     if (child->link) {
-        (void)hear(worker, slot, EPOLLIN); /* what it said before it died counts */
+        (void)hear(worker, slot, EPOLLIN); /* what it sent before it died counts */
     }
     forget(child);
     job = job_of(worker, slot);
     if (!job) {
-        return; /* it was idle: nobody's error */
+        return; /* it was idle */
     }
     if (error != 0) {
         mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, error,

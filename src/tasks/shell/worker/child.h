@@ -2,10 +2,15 @@
 #ifndef MST_TASKS_SHELL_WORKER_CHILD_H
 #define MST_TASKS_SHELL_WORKER_CHILD_H
 
-/* Other processes that run functions for a worker: nursery.c, wards.c,
- * worker_child.c, worker_keeper.c, worker_exec.c, worker_children.c. The worker's lock is held,
- * except where said.
- */
+/* Other processes that run functions for a worker. The worker's lock is held, except where said.
+ *
+ *   orders.c      the worker's end of the supervisor
+ *   supervisor.c  the process that starts, watches and ends children and commands
+ *   child.c       the worker's end of the children
+ *   children.c    the child's end
+ *   command.c     external programs
+ *   subreaper.c   the process above each of these
+ *   exec.c        the last step of a command */
 
 #include "os/folder.h"
 #include "tasks/shell/worker/worker.h"
@@ -37,10 +42,10 @@ bool mst_work_supervisor_ask(struct muster_worker *worker, enum mst_supervisor_o
                              uint32_t id, int signal, const char *scratch, const int *fds,
                              int count);
 
-/* ---- the keeper of a command ---- */
+/* ---- the subreaper of a command ---- */
 
 /* Kills all below it, and then ends; SIGTERM it hands on to the command's group. */
-#define MST_WORK_KEEPER_KILL SIGUSR2
+#define MST_WORK_SUBREAPER_KILL SIGUSR2
 
 /* What it writes to `ending`, or the command before it, if it cannot be run: the error. */
 struct mst_work_ending {
@@ -48,18 +53,18 @@ struct mst_work_ending {
 };
 
 /* `fds` of MST_SUPERVISOR_COMMAND. All signals are blocked. */
-_Noreturn void mst_work_keeper_main(pid_t supervisor, const char *scratch, const int *fds,
-                                    int ending);
+_Noreturn void mst_work_subreaper_main(pid_t supervisor, const char *scratch, const int *fds,
+                                       int ending);
 
 /* In the process that becomes the command: `file` says what to run. Returns with errno. */
 void mst_work_exec(int file);
 
-/* ---- children ---- */
+/* ---- children (child.c) and commands (command.c), one of each for each slot ---- */
 
 muster_status mst_work_children_new(struct muster_worker *worker); /* no lock */
 void mst_work_children_end(struct muster_worker *worker);          /* hangs up on all of them */
 void mst_work_children_free(struct muster_worker *worker);
-/* Of these and of commands: the program has closed the descriptors. */
+/* The program has closed the descriptors. */
 void mst_work_children_disown(struct muster_worker *worker);
 void mst_work_child_begin(struct muster_worker *worker, struct mst_work_job *job);
 void mst_work_child_stop(struct muster_worker *worker, struct mst_work_job *job, bool kill);
@@ -67,6 +72,14 @@ void mst_work_child_drop(struct muster_worker *worker, const struct mst_cluster_
 void mst_work_child_ready(struct muster_worker *worker, uint32_t slot, uint32_t events);
 /* It has ended with that status, or could not be started: the error. */
 void mst_work_child_ended(struct muster_worker *worker, uint32_t slot, int error, int status);
+
+muster_status mst_work_commands_new(struct muster_worker *worker); /* no lock */
+void mst_work_commands_free(struct muster_worker *worker);
+void mst_work_commands_disown(struct muster_worker *worker);
+void mst_work_command_begin(struct muster_worker *worker, struct mst_work_job *job);
+void mst_work_command_stop(struct muster_worker *worker, struct mst_work_job *job, bool kill);
+void mst_work_command_ready(struct muster_worker *worker, uint32_t slot);
+void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int error, int status);
 
 const char *mst_work_signal_name(int signal); /* "SIGSEGV"; "": it has none here */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The child's end: it reads what the worker sends, runs it on its one thread, and answers. It uses
- * the worker's structure, of which it has a copy, with `home` instead of a machine. */
+/* The child's end: reads what the worker sends, runs it on its one thread, and answers. It uses its
+ * copy of the worker's structure, with `home` instead of a machine. */
 #include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -79,39 +79,21 @@ static void take_value(struct muster_worker *worker, const struct mst_cluster_me
     }
 }
 
+/* The worker sends nothing else. */
 static void take(struct muster_worker *worker, uint32_t slot,
                  const struct mst_cluster_message *message)
 {
-    switch (message->type) {
-    case MST_CLUSTER_RUN:
+    if (message->type == MST_CLUSTER_BUILD &&
+        worker->functions[message->function].place == MST_WORK_COMMAND) {
+        take_value(worker, message);
+    } else if (message->type == MST_CLUSTER_RUN || message->type == MST_CLUSTER_BUILD) {
         run(worker, slot, message);
-        break;
-    case MST_CLUSTER_BUILD:
-        if (worker->functions[message->function].place == MST_WORK_COMMAND) {
-            take_value(worker, message);
-        } else {
-            run(worker, slot, message);
-        }
-        break;
-    case MST_CLUSTER_DROP:
+    } else if (message->type == MST_CLUSTER_DROP) {
         mst_work_value_drop(&worker->values, message->value);
         mst_work_values_sweep(&worker->values);
-        break;
-    case MST_CLUSTER_WELCOME:
+    } else if (message->type == MST_CLUSTER_WELCOME) {
         worker->home_number = message->worker;
         worker->term = message->term;
-        break;
-    case MST_CLUSTER_HELLO:
-    case MST_CLUSTER_RESULT:
-    case MST_CLUSTER_BUILT:
-    case MST_CLUSTER_PROGRESS:
-    case MST_CLUSTER_LOG:
-    case MST_CLUSTER_DRAINING:
-    case MST_CLUSTER_REFUSED:
-    case MST_CLUSTER_CANCEL:
-    case MST_CLUSTER_TAKE_BACK:
-    case MST_CLUSTER_DRAIN:
-        break; /* the worker does not say that to a child */
     }
 }
 

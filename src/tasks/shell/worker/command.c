@@ -2,7 +2,6 @@
 /* External programs as functions. The loop reads the output of a command as it comes, and its input
  * is a file in memory: so neither side can keep the other waiting. */
 #define _GNU_SOURCE
-#include "tasks/shell/worker/command.h"
 
 #include <errno.h>
 #include <fcntl.h>

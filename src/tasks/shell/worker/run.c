@@ -399,24 +399,13 @@ static void *stand_in(void *ctx)
     return NULL;
 }
 
-static bool runs_here(const struct muster_worker *worker)
-{
-    for (uint32_t i = 0; i < worker->function_count; i++) {
-        if (worker->functions[i].place == MST_WORK_HERE) {
-            return true;
-        }
-    }
-    return false;
-}
-
 muster_status mst_work_threads_start(struct muster_worker *worker, struct muster_error *err)
 {
     bool one = worker->slots == 1;
-    uint32_t count = one ? 1 : worker->slots;
     sigset_t all, before;
     int failed = 0;
 
-    if (!runs_here(worker)) {
+    if ((worker->places & 1U << MST_WORK_HERE) == 0) {
         return MUSTER_OK;
     }
     if (one) {
@@ -427,13 +416,13 @@ muster_status mst_work_threads_start(struct muster_worker *worker, struct muster
         }
         (void)timerfd_settime(worker->timer, 0, &soon, NULL);
     }
-    worker->threads = calloc(count, sizeof(*worker->threads));
+    worker->threads = calloc(worker->slots, sizeof(*worker->threads));
     if (!worker->threads) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are its own */
-    while (worker->thread_count < count && failed == 0) {
+    while (worker->thread_count < worker->slots && failed == 0) {
         failed = pthread_create(&worker->threads[worker->thread_count], NULL,
                                 one ? stand_in : run_jobs, worker);
         worker->thread_count += failed == 0;

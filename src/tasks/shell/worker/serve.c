@@ -15,7 +15,6 @@
 #include "client/shell/sidecar/helper.h"
 #include "os/system.h"
 #include "tasks/shell/worker/child.h"
-#include "tasks/shell/worker/command.h"
 #include "tasks/shell/worker/worker.h"
 
 #define BACKOFF_NS (100 * NS_PER_MS)

@@ -268,6 +268,7 @@ static muster_status add(struct muster_worker *worker, struct mst_work_function 
     }
     worker->functions = functions;
     functions[worker->function_count++] = *function;
+    worker->places |= 1U << function->place;
     return MUSTER_OK;
 }
 

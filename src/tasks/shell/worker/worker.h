@@ -13,9 +13,9 @@
  *   worker_values.c    per-worker values of this process
  *   worker_child.c     functions in child processes, the worker's end
  *   worker_children.c  the same, the child's end
- *   nursery.c   the worker's end of...
- *   wards.c     ...the process that starts, watches and ends children and commands
- *   worker_keeper.c    the process above each command
+ *   orders.c   the worker's end of...
+ *   supervisor.c     ...the process that starts, watches and ends children and commands
+ *   subreaper.c    the process above each command
  *   worker_command.c   external programs
  *
  * One lock guards the machine and all else. Whoever has news for the machine (the thread that
@@ -156,6 +156,7 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     uint64_t signals;
     struct mst_work_function *functions;
     uint32_t function_count;
+    uint32_t places; /* where they run: bits of enum mst_work_place */
     bool served;
     atomic_bool drain;
     atomic_int wake;  /* an event: look around; -1 */
@@ -200,10 +201,10 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     bool armed;
     int timer, leave; /* for whoever stands in: go in a moment; leave now. -1: nobody does */
 
-    /* nursery.c, wards.c */
+    /* orders.c, supervisor.c */
     int supervisor; /* our end of its socket; -1: there is none */
     pid_t supervisor_pid;
-    struct mst_work_ward *wards; /* the supervisor's, of before the fork */
+    struct mst_work_process *processes; /* the supervisor's, of before the fork */
     struct mst_work_child *children;
     struct mst_work_command *commands;
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process that forks the children and commands of a worker, waits for them and ends them. It
  * has one thread, so that a process that is started later is never forked from a threaded one, and
- * a crashed child can be replaced. It outlives a worker that is killed by the moment that it takes
- * to kill all others: it is told by the end of their socket and by its parent-death signal. It is
- * in a group of its own, or whoever kills the worker's group would kill the keeper of the other
- * groups with it. A command has a process of its own above it (worker_keeper.c), which is what is
- * started and ended here.
+ * a crashed child can be replaced. It outlives a killed worker for as long as it takes to kill all
+ * others: the end of their socket and its parent-death signal show it the worker's death. It is in
+ * a group of its own, or a kill of the worker's group would kill the supervisor of the other groups
+ * as well. A command has a process of its own above it (subreaper.c), which is what is started and
+ * ended here.
  *
  * The worker may have had threads when it forked this process, in the middle of anything: so this
- * file, worker_keeper.c and worker_exec.c call async-signal-safe functions only,
- * which tools/tidy checks. A child that runs functions is a process like any other from
- * mst_work_child_main on. */
+ * file, subreaper.c and exec.c call async-signal-safe functions only, which tools/tidy checks. A
+ * child that runs functions is a process like any other from mst_work_child_main on. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +22,7 @@
 #include <unistd.h>
 
 #include "process/forked.h"
-#include "tasks/shell/worker/nursery.h"
+#include "tasks/shell/worker/supervisor.h"
 
 #define SOFT_END_MS 2000
 
@@ -68,81 +67,77 @@ static _Noreturn void be_child(const struct mst_supervisor *supervisor, pid_t pa
 
 /* ---- in the supervisor ---- */
 
-static void tell(struct mst_supervisor *supervisor, struct mst_work_ward *ward)
+static void report(struct mst_supervisor *supervisor, struct mst_work_process *process)
 {
-    if (send(supervisor->control, &ward->report, sizeof(ward->report),
+    if (send(supervisor->control, &process->report, sizeof(process->report),
              MSG_NOSIGNAL | MSG_DONTWAIT) > 0 ||
         (errno != EAGAIN && errno != EWOULDBLOCK)) {
-        ward->ended = false;
+        process->ended = false;
     }
 }
 
-static void signal_to(const struct mst_work_ward *ward, int number)
+static void signal_to(const struct mst_work_process *process, int number)
 {
-    if (ward->ending < 0) {
-        mst_forked_kill_group(ward->pid, number);
+    if (process->ending < 0) {
+        mst_forked_kill_group(process->pid, number);
     } else {
-        (void)kill(ward->pid, number == SIGKILL ? MST_WORK_KEEPER_KILL : number);
+        (void)kill(process->pid, number == SIGKILL ? MST_WORK_SUBREAPER_KILL : number);
     }
 }
 
-static void clean_after(struct mst_supervisor *supervisor, struct mst_work_ward *ward)
+static void clean_after(struct mst_supervisor *supervisor, struct mst_work_process *process)
 {
-    if (ward->scratch[0] == '\0') {
+    if (process->scratch[0] == '\0') {
         return;
     }
     if (supervisor->ending) {
-        mst_folder_remove(ward->scratch);
+        mst_folder_remove(process->scratch);
     } else {
         pid_t pid = fork();
 
         if (pid == 0) {
             (void)close(supervisor->control); /* whose end tells of the supervisor's */
-            mst_folder_remove(ward->scratch);
+            mst_folder_remove(process->scratch);
             _exit(0);
         }
     }
-    ward->scratch[0] = '\0';
+    process->scratch[0] = '\0';
 }
 
-static void close_ending(struct mst_work_ward *ward)
-{
-    if (ward->ending >= 0) {
-        (void)close(ward->ending);
-        ward->ending = -1;
-    }
-}
-
-static void end_of(struct mst_supervisor *supervisor, struct mst_work_ward *ward, int error,
+static void end_of(struct mst_supervisor *supervisor, struct mst_work_process *process, int error,
                    int status)
 {
-    uint32_t id = (uint32_t)(ward - supervisor->wards);
+    uint32_t id = (uint32_t)(process - supervisor->processes);
 
-    close_ending(ward);
-    ward->pid = 0;
-    ward->ended = true;
-    ward->report = (struct mst_supervisor_report){.id = id, .error = error, .status = status};
-    clean_after(supervisor, ward);
-    tell(supervisor, ward);
+    if (process->ending >= 0) {
+        (void)close(process->ending);
+        process->ending = -1;
+    }
+    process->pid = 0;
+    process->ended = true;
+    process->report = (struct mst_supervisor_report){.id = id, .error = error, .status = status};
+    clean_after(supervisor, process);
+    report(supervisor, process);
 }
 
-static struct mst_work_ward *ward_of(struct mst_supervisor *supervisor, pid_t pid)
+static struct mst_work_process *process_of(struct mst_supervisor *supervisor, pid_t pid)
 {
     for (uint32_t i = 0; i < supervisor->count; i++) {
-        if (supervisor->wards[i].pid == pid) {
-            return &supervisor->wards[i];
+        if (supervisor->processes[i].pid == pid) {
+            return &supervisor->processes[i];
         }
     }
     return NULL;
 }
 
-/* The first word counts: of the command, that it could not be run; or of its keeper at the end. */
-static struct mst_work_ending ending_of(const struct mst_work_ward *ward, int status)
+/* The first word counts: of the command, that it could not be run; or of its subreaper at the end.
+ */
+static struct mst_work_ending ending_of(const struct mst_work_process *process, int status)
 {
     struct mst_work_ending ending;
 
-    if (ward->ending < 0 ||
-        read(ward->ending, &ending, sizeof(ending)) != (ssize_t)sizeof(ending)) {
+    if (process->ending < 0 ||
+        read(process->ending, &ending, sizeof(ending)) != (ssize_t)sizeof(ending)) {
         ending = (struct mst_work_ending){.status = status};
     }
     return ending;
@@ -152,80 +147,64 @@ static struct mst_work_ending ending_of(const struct mst_work_ward *ward, int st
 static bool reap(struct mst_supervisor *supervisor, bool wait)
 {
     siginfo_t info = {0};
-    struct mst_work_ward *ward;
+    struct mst_work_process *process;
     int status = 0;
 
     if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | (wait ? 0 : WNOHANG)) != 0 ||
         info.si_pid == 0) {
         return wait && errno == EINTR;
     }
-    ward = ward_of(supervisor, info.si_pid);
-    if (ward && ward->ending < 0) {
+    process = process_of(supervisor, info.si_pid);
+    if (process && process->ending < 0) {
         mst_forked_kill_group(info.si_pid, SIGKILL); /* not reaped: no other group has the number */
     }
     (void)waitpid(info.si_pid, &status, 0);
-    if (ward) {
-        struct mst_work_ending ending = ending_of(ward, status);
+    if (process) {
+        struct mst_work_ending ending = ending_of(process, status);
 
-        end_of(supervisor, ward, ending.error, ending.status);
+        end_of(supervisor, process, ending.error, ending.status);
     }
     return true;
 }
 
-static void start_child(struct mst_supervisor *supervisor, struct mst_work_ward *ward,
-                        const struct mst_supervisor_word *order, const int *fds)
+static _Noreturn void be_subreaper(const struct mst_supervisor *supervisor, pid_t parent,
+                                   const struct mst_supervisor_word *order, const int *fds,
+                                   int ending)
 {
-    pid_t self = getpid();
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        be_child(supervisor, self, order, fds);
-    } else if (pid < 0) {
-        end_of(supervisor, ward, errno, 0);
-    } else {
-        ward->pid = pid;
-    }
-}
-
-static void start_command(struct mst_supervisor *supervisor, struct mst_work_ward *ward,
-                          const struct mst_supervisor_word *order, const int *fds)
-{
-    pid_t self = getpid();
-    pid_t pid = -1;
-    int ends[2] = {-1, -1};
-
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
-        ward->ending = ends[0];
-        pid = fork();
-    }
-    if (pid == 0) {
-        (void)close(supervisor->control); /* whose end tells of the supervisor's */
-        (void)close(supervisor->signals);
-        mst_work_keeper_main(self, order->scratch, fds, ends[1]);
-    } else if (pid < 0) {
-        end_of(supervisor, ward, errno, 0);
-    } else {
-        ward->pid = pid;
-    }
-    if (ends[1] >= 0) {
-        (void)close(ends[1]);
-    }
+    (void)close(supervisor->control); /* whose end tells of the supervisor's */
+    (void)close(supervisor->signals);
+    mst_work_subreaper_main(parent, order->scratch, fds, ending);
 }
 
 static void start(struct mst_supervisor *supervisor, const struct mst_supervisor_word *order,
                   const int *fds, int count)
 {
-    struct mst_work_ward *ward = &supervisor->wards[order->id];
+    struct mst_work_process *process = &supervisor->processes[order->id];
     bool child = order->order == MST_SUPERVISOR_CHILD;
+    int ends[2] = {-1, -1};
+    pid_t self = getpid(), pid = -1;
 
-    memcpy(ward->scratch, order->scratch, sizeof(ward->scratch));
-    ward->ending = -1;
+    memcpy(process->scratch, order->scratch, sizeof(process->scratch));
+    process->ending = -1;
     if (count < (child ? 1 : FDS_MAX)) { /* not all of them found a place here */
-        end_of(supervisor, ward, EMFILE, 0);
-    } else if (child) {
-        start_child(supervisor, ward, order, fds);
+        end_of(supervisor, process, EMFILE, 0);
+        return;
+    }
+    if (child || pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
+        process->ending = ends[0];
+        pid = fork();
+    }
+    if (pid == 0 && child) {
+        be_child(supervisor, self, order, fds);
+    } else if (pid == 0) {
+        be_subreaper(supervisor, self, order, fds, ends[1]);
+    } else if (pid < 0) {
+        end_of(supervisor, process, errno, 0);
     } else {
-        start_command(supervisor, ward, order, fds);
+        process->pid = pid;
+    }
+    if (ends[1] >= 0) {
+        (void)close(ends[1]);
     }
 }
 
@@ -270,8 +249,8 @@ static bool obey(struct mst_supervisor *supervisor)
         start(supervisor, &order, fds, count);
         break;
     case MST_SUPERVISOR_SIGNAL:
-        if (supervisor->wards[order.id].pid != 0) {
-            signal_to(&supervisor->wards[order.id], order.signal);
+        if (supervisor->processes[order.id].pid != 0) {
+            signal_to(&supervisor->processes[order.id], order.signal);
         }
         break;
     case MST_SUPERVISOR_END:
@@ -288,22 +267,12 @@ static void kill_all(struct mst_supervisor *supervisor)
 {
     supervisor->ending = true;
     for (uint32_t i = 0; i < supervisor->count; i++) {
-        if (supervisor->wards[i].pid != 0) {
-            signal_to(&supervisor->wards[i], SIGKILL);
+        if (supervisor->processes[i].pid != 0) {
+            signal_to(&supervisor->processes[i], SIGKILL);
         }
     }
     while (reap(supervisor, true)) {
     }
-}
-
-static bool has_wards(const struct mst_supervisor *supervisor)
-{
-    for (uint32_t i = 0; i < supervisor->count; i++) {
-        if (supervisor->wards[i].pid != 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* False: the worker is gone. */
@@ -316,26 +285,31 @@ static bool look(struct mst_supervisor *supervisor, short control)
     while (reap(supervisor, false)) {
     }
     for (uint32_t i = 0; i < supervisor->count; i++) {
-        if (supervisor->wards[i].ended) {
-            tell(supervisor, &supervisor->wards[i]);
+        if (supervisor->processes[i].ended) {
+            report(supervisor, &supervisor->processes[i]);
         }
     }
     return getppid() == supervisor->parent && ((control & ~POLLOUT) == 0 || obey(supervisor));
 }
 
-static short wanted(const struct mst_supervisor *supervisor)
+/* Whether one is running; and whether the end of one is still to be reported. */
+static bool has_any(const struct mst_supervisor *supervisor, bool *unreported)
 {
+    bool any = false;
+
+    *unreported = false;
     for (uint32_t i = 0; i < supervisor->count; i++) {
-        if (supervisor->wards[i].ended) {
-            return POLLIN | POLLOUT;
-        }
+        any = any || supervisor->processes[i].pid != 0;
+        *unreported = *unreported || supervisor->processes[i].ended;
     }
-    return POLLIN;
+    return any;
 }
 
 _Noreturn void mst_work_supervisor_main(struct mst_supervisor *supervisor)
 {
-    struct pollfd polled[2] = {{.fd = supervisor->control}, {.fd = supervisor->signals}};
+    struct pollfd polled[2] = {{.fd = supervisor->control},
+                               {.fd = supervisor->signals, .events = POLLIN}};
+    bool unreported;
 
     (void)setpgid(0, 0);
     muster_client_close(supervisor->worker->client); /* its descriptors are the worker's */
@@ -344,9 +318,8 @@ _Noreturn void mst_work_supervisor_main(struct mst_supervisor *supervisor)
     if (prctl(PR_SET_PDEATHSIG, SIGUSR2) != 0 || supervisor->signals < 0) {
         _exit(1);
     }
-    while (!supervisor->ending || has_wards(supervisor)) {
-        polled[0].events = wanted(supervisor);
-        polled[1].events = POLLIN;
+    while (has_any(supervisor, &unreported) || !supervisor->ending) {
+        polled[0].events = unreported ? POLLIN | POLLOUT : POLLIN;
         if (poll(polled, 2, supervisor->ending ? SOFT_END_MS : -1) == 0 ||
             !look(supervisor, polled[0].revents)) {
             break;

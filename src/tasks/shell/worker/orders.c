@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's end of the process that keeps its children and commands: wards.c. It is
- * forked when serve begins. */
+/* The worker's end of the supervisor (supervisor.c): forks it when serve begins, gives it orders
+ * and takes its reports. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -14,28 +14,17 @@
 
 #include "os/descriptors.h"
 #include "process/forked.h"
-#include "tasks/shell/worker/command.h"
-#include "tasks/shell/worker/nursery.h"
+#include "tasks/shell/worker/supervisor.h"
 
 enum { FDS_MAX = MST_WORK_COMMAND_FDS };
 
-static bool is_needed(const struct muster_worker *worker)
-{
-    for (uint32_t i = 0; i < worker->function_count; i++) {
-        if (worker->functions[i].place != MST_WORK_HERE) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* No handler may run in it, and nobody of ours may be in the middle of something: the client's
- * thread is the only other one, and waits for the lock. */
+/* No handler may run in it, and no thread of ours may be in the middle of something: the client's
+ * is the only other one, and waits for the lock. */
 static pid_t fork_supervisor(struct muster_worker *worker, int control, const int *ours)
 {
     struct mst_supervisor supervisor = {.worker = worker,
                                         .count = 2 * worker->slots,
-                                        .wards = worker->wards,
+                                        .processes = worker->processes,
                                         .control = control,
                                         .parent = getpid()};
     sigset_t all;
@@ -61,11 +50,11 @@ muster_status mst_work_supervisor_start(struct muster_worker *worker, struct mus
     muster_status status;
     int ends[2], failed;
 
-    if (!is_needed(worker)) {
+    if ((worker->places & ~(1U << MST_WORK_HERE)) == 0) {
         return MUSTER_OK;
     }
-    worker->wards = calloc(2 * (size_t)worker->slots, sizeof(*worker->wards));
-    if (!worker->wards) {
+    worker->processes = calloc(2 * (size_t)worker->slots, sizeof(*worker->processes));
+    if (!worker->processes) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -123,7 +112,7 @@ bool mst_work_supervisor_ask(struct muster_worker *worker, enum mst_supervisor_o
     return sent == (ssize_t)sizeof(order);
 }
 
-/* Nobody can replace it: a threaded process should not fork another. */
+/* It cannot be replaced: a threaded process should not fork another. */
 static void lost(struct muster_worker *worker)
 {
     (void)epoll_ctl(worker->epoll, EPOLL_CTL_DEL, worker->supervisor, NULL);
@@ -165,6 +154,6 @@ void mst_work_supervisor_end(struct muster_worker *worker)
         worker->supervisor = -1;
     }
     mst_work_children_free(worker);
-    free(worker->wards);
-    worker->wards = NULL;
+    free(worker->processes);
+    worker->processes = NULL;
 }

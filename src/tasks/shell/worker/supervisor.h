@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_TASKS_SHELL_WORKER_NURSERY_H
-#define MST_TASKS_SHELL_WORKER_NURSERY_H
+#ifndef MST_TASKS_SHELL_WORKER_SUPERVISOR_H
+#define MST_TASKS_SHELL_WORKER_SUPERVISOR_H
 
-/* Between the worker (nursery.c) and the process that keeps its children and commands
- * (wards.c). */
+/* Between the worker (orders.c) and the process that keeps its children and commands
+ * (supervisor.c). */
 
 #include <signal.h>
 #include <sys/types.h>
@@ -22,9 +22,9 @@ struct mst_supervisor_report {
 };
 
 /* Whom it looks after. */
-struct mst_work_ward {
-    pid_t pid;  /* a child, or the keeper of a command; 0: nobody */
-    int ending; /* of a command: where its keeper says how it ended; -1 */
+struct mst_work_process {
+    pid_t pid;  /* a child, or the subreaper of a command; 0: nobody */
+    int ending; /* of a command: where its subreaper says how it ended; -1 */
     bool ended;
     struct mst_supervisor_report report; /* ended: not yet told */
     char scratch[MST_WORK_SCRATCH_MAX];
@@ -32,7 +32,7 @@ struct mst_work_ward {
 
 struct mst_supervisor {
     struct muster_worker *worker;
-    struct mst_work_ward *wards;
+    struct mst_work_process *processes;
     uint32_t count;
     int control, signals;
     pid_t parent;

@@ -17,17 +17,18 @@
 
 #include <cmocka.h>
 
-#include "tasks/shell/worker/nursery.h"
+#include "tasks/shell/worker/supervisor.h"
 #include "tasks/shell/worker/worker.h"
 
-enum { WARDS = 400, LIMIT_S = 10 };
+enum { PROCESSES = 400, LIMIT_S = 10 };
 
 static _Noreturn void be_supervisor(pid_t parent, int control)
 {
     static struct muster_worker worker;
     struct mst_supervisor supervisor = {.worker = &worker,
-                                        .wards = calloc(WARDS, sizeof(*supervisor.wards)),
-                                        .count = WARDS,
+                                        .processes =
+                                            calloc(PROCESSES, sizeof(*supervisor.processes)),
+                                        .count = PROCESSES,
                                         .control = control,
                                         .parent = parent};
     sigset_t all;
@@ -43,7 +44,7 @@ static _Noreturn void be_supervisor(pid_t parent, int control)
 static void each_end_is_told_however_late_the_worker_reads(void **state)
 {
     const struct timeval limit = {.tv_sec = LIMIT_S};
-    bool told[WARDS] = {false};
+    bool told[PROCESSES] = {false};
     int ends[2], least = 1, status;
     pid_t self = getpid();
     pid_t pid;
@@ -59,17 +60,17 @@ static void each_end_is_told_however_late_the_worker_reads(void **state)
         be_supervisor(self, ends[1]);
     }
     (void)close(ends[1]);
-    for (uint32_t id = 0; id < WARDS; id++) {
+    for (uint32_t id = 0; id < PROCESSES; id++) {
         const struct mst_supervisor_word order = {.order = MST_SUPERVISOR_COMMAND, .id = id};
 
         assert_int_equal(send(ends[0], &order, sizeof(order), MSG_NOSIGNAL), sizeof(order));
     }
-    for (uint32_t i = 0; i < WARDS; i++) {
+    for (uint32_t i = 0; i < PROCESSES; i++) {
         struct mst_supervisor_report report;
 
         assert_int_equal(recv(ends[0], &report, sizeof(report), 0), sizeof(report));
         assert_int_equal(report.error, EMFILE);
-        assert_true(report.id < WARDS && !told[report.id]);
+        assert_true(report.id < PROCESSES && !told[report.id]);
         told[report.id] = true;
     }
     (void)close(ends[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process above each command: whatever the command starts is below it for ever, in whichever
  * session, for orphans become its children. So it can end all of that with the command, when it is
- * asked to, and when the supervisor is gone. It has one thread; what it may call wards.c says.
+ * asked to, and when the supervisor is gone. It has one thread; what it may call supervisor.c says.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,12 +25,12 @@ enum {
 
 /* ---- in the process that becomes the command ---- */
 
-static _Noreturn void be_command(pid_t keeper, const char *scratch, const int *fds, int ending)
+static _Noreturn void be_command(pid_t subreaper, const char *scratch, const int *fds, int ending)
 {
     struct mst_work_ending failed = {0};
 
     (void)setsid();
-    if (!mst_forked_dies_with(keeper, SIGKILL)) {
+    if (!mst_forked_dies_with(subreaper, SIGKILL)) {
         _exit(125);
     }
     if (mst_forked_keep(fds[0], STDIN_FILENO) && mst_forked_keep(fds[1], STDOUT_FILENO) &&
@@ -44,7 +44,7 @@ static _Noreturn void be_command(pid_t keeper, const char *scratch, const int *f
     _exit(127);
 }
 
-/* ---- in the keeper ---- */
+/* ---- in the subreaper ---- */
 
 static void kill_children(void)
 {
@@ -114,13 +114,13 @@ static int look_after(pid_t command)
     (void)sigemptyset(&news);
     (void)sigaddset(&news, SIGCHLD);
     (void)sigaddset(&news, SIGTERM);
-    (void)sigaddset(&news, MST_WORK_KEEPER_KILL);
+    (void)sigaddset(&news, MST_WORK_SUBREAPER_KILL);
     while (!has_ended(command)) {
         int number = sigwaitinfo(&news, NULL);
 
         if (number == SIGTERM) {
             mst_forked_kill_group(command, SIGTERM);
-        } else if (number == MST_WORK_KEEPER_KILL) {
+        } else if (number == MST_WORK_SUBREAPER_KILL) {
             mst_forked_kill_group(command, SIGKILL);
         }
     }
@@ -129,15 +129,15 @@ static int look_after(pid_t command)
     return status;
 }
 
-_Noreturn void mst_work_keeper_main(pid_t supervisor, const char *scratch, const int *fds,
-                                    int ending)
+_Noreturn void mst_work_subreaper_main(pid_t supervisor, const char *scratch, const int *fds,
+                                       int ending)
 {
     struct mst_work_ending end = {0};
     pid_t self = getpid();
     pid_t command;
 
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
-        !mst_forked_dies_with(supervisor, MST_WORK_KEEPER_KILL)) {
+        !mst_forked_dies_with(supervisor, MST_WORK_SUBREAPER_KILL)) {
         _exit(125);
     }
     command = fork();
