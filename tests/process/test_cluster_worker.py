@@ -242,7 +242,7 @@ def test_who_ignores_it_here_ends_the_worker_35(cluster, hold):
     assert cluster.workers[0].wait() == 70
     (line,) = cluster.workers[0].log.having("a thread cannot be stopped")
     assert re.search(
-        r"worker #0: function 'deaf' \(closure 1, attempt 1\) was told to stop \d\.\d s ago", line
+        r"worker #0: function 'deaf' \(closure 1, attempt 1\) was asked to stop \d\.\d s ago", line
     )
     driver.ask("wait", "deaf", 25000)
     assert driver.ask("fetch", "deaf", 0)[0] == "MUSTER_ECANCELLED"
@@ -266,7 +266,7 @@ def test_who_ignores_its_limit_here_costs_one_worker_and_no_more(cluster, hold):
     (ended,) = until(lambda: [one for one in cluster.workers if one.process.poll() is not None])
     assert ended.wait() == 70
     (line,) = ended.log.having("a thread cannot be stopped")
-    said = re.search(r"was told to stop (\d+\.\d) s ago", line)
+    said = re.search(r"was asked to stop (\d+\.\d) s ago", line)
     assert said and float(said[1]) < OWN_GRACE_S, line  # the coordinator's grace, not its own
     assert driver.call("add", 1, 1) == ["2"]
     others = [one for one in cluster.workers if one is not ended]

@@ -16,26 +16,7 @@
 
 enum { TRIES_MAX = 3 };
 
-struct mst_work_child {
-    struct mst_cluster_link *link;
-    bool lives;      /* it was asked for, and its end is not reported yet */
-    bool doomed;     /* it was killed, or hung up: its end is reported soon */
-    uint32_t number; /* the worker's, and the term, as the child knows them */
-    uint64_t term;
-    struct mst_work_values known; /* those that it was sent, by their numbers alone */
-    uint32_t tries;               /* of the job: children that ended before they had looked at it */
-};
-
-muster_status mst_work_children_new(struct muster_worker *worker)
-{
-    worker->children = calloc(worker->slots, sizeof(*worker->children));
-    for (uint32_t i = 0; worker->children && i < worker->slots; i++) {
-        mst_work_values_init(&worker->children[i].known);
-    }
-    return worker->children ? mst_work_commands_new(worker) : MUSTER_ENOMEM;
-}
-
-static void forget(struct mst_work_child *child)
+void mst_work_child_forget(struct mst_work_child *child)
 {
     mst_cluster_link_free(child->link);
     mst_work_values_fini(&child->known);
@@ -43,34 +24,11 @@ static void forget(struct mst_work_child *child)
     mst_work_values_init(&child->known);
 }
 
-void mst_work_children_end(struct muster_worker *worker)
-{
-    for (uint32_t i = 0; worker->children && i < worker->slots; i++) {
-        forget(&worker->children[i]);
-    }
-}
-
-void mst_work_children_free(struct muster_worker *worker)
-{
-    mst_work_children_end(worker);
-    mst_work_commands_free(worker);
-    free(worker->children);
-    worker->children = NULL;
-}
-
-void mst_work_children_disown(struct muster_worker *worker)
-{
-    for (uint32_t i = 0; worker->children && i < worker->slots; i++) {
-        mst_cluster_link_disown(worker->children[i].link);
-    }
-    mst_work_commands_disown(worker);
-}
-
 /* ---- sending ---- */
 
 static bool start(struct muster_worker *worker, uint32_t slot)
 {
-    struct mst_work_child *child = &worker->children[slot];
+    struct mst_work_child *child = &worker->slot[slot].child;
     int ends[2];
     bool asked;
 
@@ -156,7 +114,7 @@ static bool send_job(struct muster_worker *worker, struct mst_work_child *child,
 
 static void begin(struct muster_worker *worker, struct mst_work_job *job)
 {
-    struct mst_work_child *child = &worker->children[job->slot];
+    struct mst_work_child *child = &worker->slot[job->slot].child;
 
     atomic_store(&worker->flags[job->slot].begun, false);
     if (child->lives && child->doomed) {
@@ -172,7 +130,7 @@ static void begin(struct muster_worker *worker, struct mst_work_job *job)
 
 void mst_work_child_begin(struct muster_worker *worker, struct mst_work_job *job)
 {
-    worker->children[job->slot].tries = 0;
+    worker->slot[job->slot].child.tries = 0;
     job->running = true;
     if (job->message->type == MST_CLUSTER_BUILD &&
         !mst_work_value_add(&worker->values, job->message)) {
@@ -185,7 +143,7 @@ void mst_work_child_begin(struct muster_worker *worker, struct mst_work_job *job
 void mst_work_child_stop(struct muster_worker *worker, struct mst_work_job *job, bool kill)
 {
     if (kill) {
-        worker->children[job->slot].doomed = worker->children[job->slot].lives;
+        worker->slot[job->slot].child.doomed = worker->slot[job->slot].child.lives;
         (void)mst_work_supervisor_ask(worker, MST_SUPERVISOR_SIGNAL, job->slot, SIGKILL, NULL, NULL,
                                       0);
     }
@@ -193,8 +151,8 @@ void mst_work_child_stop(struct muster_worker *worker, struct mst_work_job *job,
 
 void mst_work_child_drop(struct muster_worker *worker, const struct mst_cluster_message *drop)
 {
-    for (uint32_t slot = 0; worker->children && slot < worker->slots; slot++) {
-        struct mst_work_child *child = &worker->children[slot];
+    for (uint32_t slot = 0; slot < worker->slots; slot++) {
+        struct mst_work_child *child = &worker->slot[slot].child;
 
         if (mst_work_value_find(&child->known, drop->value)) {
             mst_work_value_drop(&child->known, drop->value);
@@ -211,7 +169,7 @@ void mst_work_child_drop(struct muster_worker *worker, const struct mst_cluster_
 
 static struct mst_work_job *job_of(struct muster_worker *worker, uint32_t slot)
 {
-    struct mst_work_job *job = &worker->jobs[slot];
+    struct mst_work_job *job = &worker->slot[slot].job;
 
     return job->active && job->function->place == MST_WORK_CHILD && job->origin == MST_ORIGIN_NONE
                ? job
@@ -243,7 +201,7 @@ static void take(struct muster_worker *worker, uint32_t slot,
 /* All there is now. False: it is over. */
 static bool hear(struct muster_worker *worker, uint32_t slot, uint32_t events)
 {
-    struct mst_work_child *child = &worker->children[slot];
+    struct mst_work_child *child = &worker->slot[slot].child;
     struct mst_cluster_message message;
     muster_status status;
     bool again = false;
@@ -259,7 +217,7 @@ static bool hear(struct muster_worker *worker, uint32_t slot, uint32_t events)
 
 void mst_work_child_ready(struct muster_worker *worker, uint32_t slot, uint32_t events)
 {
-    struct mst_work_child *child = &worker->children[slot];
+    struct mst_work_child *child = &worker->slot[slot].child;
 
     if (child->link && !hear(worker, slot, events)) {
         mst_cluster_link_free(child->link);
@@ -272,7 +230,7 @@ void mst_work_child_ready(struct muster_worker *worker, uint32_t slot, uint32_t 
 
 /* ---- its end ---- */
 
-/* The coordinator says that the process was killed, or ended with which status; this says more. */
+/* The coordinator reports the signal or the status; this adds a word. */
 static void blame(struct muster_worker *worker, struct mst_work_job *job, int status)
 {
     if (WIFSIGNALED(status)) {
@@ -304,7 +262,7 @@ const char *mst_work_signal_name(int signal)
 
 void mst_work_child_ended(struct muster_worker *worker, uint32_t slot, int error, int status)
 {
-    struct mst_work_child *child = &worker->children[slot];
+    struct mst_work_child *child = &worker->slot[slot].child;
     struct mst_work_job *job;
 
     if (!child->lives) {
@@ -313,7 +271,7 @@ void mst_work_child_ended(struct muster_worker *worker, uint32_t slot, int error
     if (child->link) {
         (void)hear(worker, slot, EPOLLIN); /* what it sent before it died counts */
     }
-    forget(child);
+    mst_work_child_forget(child);
     job = job_of(worker, slot);
     if (!job) {
         return; /* it was idle */

@@ -36,8 +36,8 @@ muster_status mst_work_supervisor_enrol(struct muster_worker *worker, struct mus
 void mst_work_supervisor_ready(struct muster_worker *worker);
 void mst_work_supervisor_end(struct muster_worker *worker); /* no lock */
 
-/* `id`: of a child its slot; of a command that and the number of slots. False: the supervisor is
- * gone, and with it the worker will be. The descriptors stay the caller's. */
+/* `id`: of a child its slot; of a command that and the number of slots. False: the supervisor has
+ * died, and the worker ends with it. The descriptors stay the caller's. */
 bool mst_work_supervisor_ask(struct muster_worker *worker, enum mst_supervisor_order order,
                              uint32_t id, int signal, const char *scratch, const int *fds,
                              int count);
@@ -61,11 +61,7 @@ void mst_work_exec(int file);
 
 /* ---- children (child.c) and commands (command.c), one of each for each slot ---- */
 
-muster_status mst_work_children_new(struct muster_worker *worker); /* no lock */
-void mst_work_children_end(struct muster_worker *worker);          /* hangs up on all of them */
-void mst_work_children_free(struct muster_worker *worker);
-/* The program has closed the descriptors. */
-void mst_work_children_disown(struct muster_worker *worker);
+void mst_work_child_forget(struct mst_work_child *child); /* hangs up */
 void mst_work_child_begin(struct muster_worker *worker, struct mst_work_job *job);
 void mst_work_child_stop(struct muster_worker *worker, struct mst_work_job *job, bool kill);
 void mst_work_child_drop(struct muster_worker *worker, const struct mst_cluster_message *drop);
@@ -73,9 +69,7 @@ void mst_work_child_ready(struct muster_worker *worker, uint32_t slot, uint32_t 
 /* It has ended with that status, or could not be started: the error. */
 void mst_work_child_ended(struct muster_worker *worker, uint32_t slot, int error, int status);
 
-muster_status mst_work_commands_new(struct muster_worker *worker); /* no lock */
-void mst_work_commands_free(struct muster_worker *worker);
-void mst_work_commands_disown(struct muster_worker *worker);
+void mst_work_command_forget(struct muster_worker *worker, struct mst_work_command *command);
 void mst_work_command_begin(struct muster_worker *worker, struct mst_work_job *job);
 void mst_work_command_stop(struct muster_worker *worker, struct mst_work_job *job, bool kill);
 void mst_work_command_ready(struct muster_worker *worker, uint32_t slot);

@@ -27,24 +27,6 @@ enum {
     EXIT_RETRYABLE = 75
 };
 
-struct mst_work_command {
-    bool lives;
-    int out, error;           /* our ends; -1 */
-    struct mst_buffer output; /* of the standard output: all */
-    struct mst_buffer tail;   /* of the standard error: the end */
-    bool too_much;
-    uint64_t began_ns;
-};
-
-muster_status mst_work_commands_new(struct muster_worker *worker)
-{
-    worker->commands = calloc(worker->slots, sizeof(*worker->commands));
-    for (uint32_t i = 0; worker->commands && i < worker->slots; i++) {
-        worker->commands[i].out = worker->commands[i].error = -1;
-    }
-    return worker->commands ? MUSTER_OK : MUSTER_ENOMEM;
-}
-
 static void close_if(int *fd)
 {
     if (*fd >= 0) {
@@ -62,7 +44,7 @@ static void close_end(const struct muster_worker *worker, int *fd)
     }
 }
 
-static void forget(const struct muster_worker *worker, struct mst_work_command *command)
+void mst_work_command_forget(struct muster_worker *worker, struct mst_work_command *command)
 {
     close_end(worker, &command->out);
     close_end(worker, &command->error);
@@ -71,26 +53,10 @@ static void forget(const struct muster_worker *worker, struct mst_work_command *
     *command = (struct mst_work_command){.out = -1, .error = -1};
 }
 
-void mst_work_commands_free(struct muster_worker *worker)
-{
-    for (uint32_t i = 0; worker->commands && i < worker->slots; i++) {
-        forget(worker, &worker->commands[i]);
-    }
-    free(worker->commands);
-    worker->commands = NULL;
-}
-
-void mst_work_commands_disown(struct muster_worker *worker)
-{
-    for (uint32_t i = 0; worker->commands && i < worker->slots; i++) {
-        worker->commands[i].out = worker->commands[i].error = -1;
-    }
-}
-
 /* ---- what is to run: a file of two counts and the words, each ended by NUL (worker_exec.c) ----
  */
 
-/* What tells of this process and would be wrong of another. */
+/* Variables about this process, which would be wrong for another. */
 static bool is_ours(const char *variable)
 {
     static const char *const names[] = {
@@ -232,17 +198,15 @@ static bool make_pipe(int *ours, int *theirs)
 
 static bool begin(struct muster_worker *worker, struct mst_work_job *job, int file)
 {
-    struct mst_work_command *command = &worker->commands[job->slot];
+    struct mst_work_command *command = &worker->slot[job->slot].command;
     int fds[4] = {make_input(&job->message->parts), -1, -1, file};
     char scratch[MST_WORK_SCRATCH_MAX];
     bool began = false;
 
     (void)snprintf(scratch, sizeof(scratch), "%s/muster-task-XXXXXX", worker->scratch);
     if (fds[0] >= 0 && make_pipe(&command->out, &fds[1]) && make_pipe(&command->error, &fds[2]) &&
-        mst_work_watch_fd(worker, command->out, EPOLLIN,
-                          mst_work_key(MST_WORK_EVENT_OUT, job->slot)) &&
-        mst_work_watch_fd(worker, command->error, EPOLLIN,
-                          mst_work_key(MST_WORK_EVENT_ERROR, job->slot)) &&
+        mst_work_watch_fd(worker, command->out, MST_WORK_EVENT_OUT, job->slot) &&
+        mst_work_watch_fd(worker, command->error, MST_WORK_EVENT_ERROR, job->slot) &&
         mkdtemp(scratch)) {
         command->began_ns = mst_system_now_ns();
         mst_buffer_init(&command->output, &mst_system_mem, job->function->stdout_max);
@@ -274,7 +238,7 @@ void mst_work_command_begin(struct muster_worker *worker, struct mst_work_job *j
     } else if (file < 0 || !begin(worker, job, file)) {
         int error = errno;
 
-        forget(worker, &worker->commands[job->slot]);
+        mst_work_command_forget(worker, &worker->slot[job->slot].command);
         mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, error,
                      "the worker has no memory, descriptors or scratch folder for a command");
     }
@@ -291,11 +255,11 @@ void mst_work_command_stop(struct muster_worker *worker, struct mst_work_job *jo
 
 static void take_output(struct muster_worker *worker, uint32_t slot, struct mst_slice bytes)
 {
-    struct mst_work_command *command = &worker->commands[slot];
+    struct mst_work_command *command = &worker->slot[slot].command;
 
     if (!command->too_much && !mst_buffer_append(&command->output, bytes)) {
         command->too_much = true;
-        mst_work_command_stop(worker, &worker->jobs[slot], true);
+        mst_work_command_stop(worker, &worker->slot[slot].job, true);
     }
 }
 
@@ -315,7 +279,7 @@ static void take_error(struct mst_work_command *command, struct mst_slice bytes)
 
 static void hear(struct muster_worker *worker, uint32_t slot, bool error)
 {
-    struct mst_work_command *command = &worker->commands[slot];
+    struct mst_work_command *command = &worker->slot[slot].command;
     int *fd = error ? &command->error : &command->out;
     char bytes[READ_ROOM];
     size_t sum = 0;
@@ -340,7 +304,7 @@ static void hear(struct muster_worker *worker, uint32_t slot, bool error)
 
 void mst_work_command_ready(struct muster_worker *worker, uint32_t slot)
 {
-    if (worker->commands[slot].lives) {
+    if (worker->slot[slot].command.lives) {
         hear(worker, slot, false);
         hear(worker, slot, true);
     }
@@ -420,8 +384,8 @@ static void judge(const struct mst_work_command *command, const struct mst_work_
 
 void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int error, int status)
 {
-    struct mst_work_command *command = &worker->commands[slot];
-    struct mst_work_job *job = &worker->jobs[slot];
+    struct mst_work_command *command = &worker->slot[slot].command;
+    struct mst_work_job *job = &worker->slot[slot].job;
     char line[MST_FAILURE_TEXT_MAX];
     struct mst_text text = mst_text_in(line, sizeof(line));
     struct mst_failure failure;
@@ -448,5 +412,5 @@ void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int err
     }
     mst_work_answer(worker, job, failure.origin != MST_ORIGIN_NONE ? &failure : NULL, parts,
                     run_ns);
-    forget(worker, command);
+    mst_work_command_forget(worker, command);
 }

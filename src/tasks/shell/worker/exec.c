@@ -90,8 +90,8 @@ static bool is_not_there(int error)
            error == ENODEV || error == ETIMEDOUT;
 }
 
-/* An empty folder is the current one. One that may not be run is told of only if there is none that
- * may. */
+/* An empty folder is the current one. EACCES for a file that may not be run only if no other folder
+ * has one that may. */
 static void exec_in_path(const struct command *command)
 {
     const char *folder = path_of(command->variables), *name = command->words[0];

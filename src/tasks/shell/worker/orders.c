@@ -47,7 +47,6 @@ static pid_t fork_supervisor(struct muster_worker *worker, int control, const in
 
 muster_status mst_work_supervisor_start(struct muster_worker *worker, struct muster_error *err)
 {
-    muster_status status;
     int ends[2], failed;
 
     if ((worker->places & ~(1U << MST_WORK_HERE)) == 0) {
@@ -68,14 +67,13 @@ muster_status mst_work_supervisor_start(struct muster_worker *worker, struct mus
         return mst_lib_fail_system(err, "serve", failed);
     }
     worker->supervisor = ends[0];
-    status = mst_work_children_new(worker);
-    return status == MUSTER_OK ? status : mst_lib_fail(err, status, "serve", NULL);
+    return MUSTER_OK;
 }
 
 muster_status mst_work_supervisor_enrol(struct muster_worker *worker, struct muster_error *err)
 {
-    return worker->supervisor < 0 || mst_work_watch_fd(worker, worker->supervisor, EPOLLIN,
-                                                       mst_work_key(MST_WORK_EVENT_SUPERVISOR, 0))
+    return worker->supervisor < 0 ||
+                   mst_work_watch_fd(worker, worker->supervisor, MST_WORK_EVENT_SUPERVISOR, 0)
                ? MUSTER_OK
                : mst_lib_fail_system(err, "serve", errno);
 }
@@ -146,14 +144,15 @@ void mst_work_supervisor_ready(struct muster_worker *worker)
 void mst_work_supervisor_end(struct muster_worker *worker)
 {
     if (worker->supervisor >= 0) {
-        mst_work_children_end(worker);
+        for (uint32_t i = 0; i < worker->slots; i++) {
+            mst_work_child_forget(&worker->slot[i].child);
+        }
         (void)mst_work_supervisor_ask(worker, MST_SUPERVISOR_END, 0, 0, NULL, NULL, 0);
         while (waitpid(worker->supervisor_pid, NULL, 0) < 0 && errno == EINTR) {
         }
         (void)close(worker->supervisor);
         worker->supervisor = -1;
     }
-    mst_work_children_free(worker);
     free(worker->processes);
     worker->processes = NULL;
 }

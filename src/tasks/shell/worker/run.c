@@ -100,7 +100,7 @@ void mst_work_task_report(const struct muster_task *task, enum mst_cluster_messa
 static const struct itimerspec soon = {.it_value = {.tv_nsec = STAND_IN_NS},
                                        .it_interval = {.tv_sec = 1}};
 
-/* The serving thread goes into a function: somebody is to look after the loop if it stays. */
+/* The serving thread goes into a function: another one looks after the loop if it stays. */
 static void go_in(struct muster_worker *worker)
 {
     if (worker->timer < 0) {
@@ -250,7 +250,7 @@ static void run_closure(struct muster_worker *worker, struct mst_work_job *job)
 
         failed = mst_work_task_failure(&task, status, &failure);
     }
-    let_needs_go(worker, &task); /* before the answer, after which the message is gone */
+    let_needs_go(worker, &task); /* before the answer, which frees the message */
     if (failed && failed->origin == MST_ORIGIN_NONE) {
         job->running = false;
         mst_work_enqueue(worker, job);
@@ -291,17 +291,17 @@ void mst_work_run(struct muster_worker *worker, struct mst_work_job *job)
         mst_work_flush(worker);
         worker->flushed_ns = now_ns;
     } else if (worker->slots > 1 && worker->until_ns != 0 && !mst_list_empty(&worker->waiting)) {
-        worker->until_ns = 0; /* the next one may be long: whoever polls is to write */
+        worker->until_ns = 0; /* the next one may be long: the thread that polls is to write */
         mst_system_event_ring(atomic_load(&worker->wake));
     }
 }
 
-/* ---- told to stop ---- */
+/* ---- stopping ---- */
 
 _Static_assert(MUSTER_WORKER_EXIT_STUCK == MST_CLUSTER_EXIT_STUCK,
                "the coordinator knows it by this status");
 
-/* Nobody may hear of the end but by this line. */
+/* This line may be the only report of the end. */
 static _Noreturn void end_process(struct muster_worker *worker, const struct mst_work_job *job)
 {
     static const char name[] = "muster: ";
@@ -309,7 +309,7 @@ static _Noreturn void end_process(struct muster_worker *worker, const struct mst
 
     mst_text_print(line, sizeof(line),
                    "worker #%u: function '%s' (closure %" PRIu64
-                   ", attempt %u) was told to stop " MST_SECONDS
+                   ", attempt %u) was asked to stop " MST_SECONDS
                    " ago and goes on; a thread cannot be stopped, so this process ends. Let it "
                    "look at muster_task_cancelled, or give it MUSTER_FUNCTION_CHILD",
                    worker->index, job->function->name, job->message->attempt.closure,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster_worker_serve: the loop between the coordinator, the machine and those who run things. */
+/* muster_worker_serve: the loop between the coordinator, the machine and the functions. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -33,10 +33,12 @@ static void disown(struct muster_worker *worker)
     atomic_store(&worker->wake, -1);
     worker->epoll = worker->timer = worker->leave = worker->supervisor = -1;
     for (uint32_t i = 0; i < worker->slots; i++) {
-        worker->cancel_fds[i] = -1;
+        struct mst_work_slot *slot = &worker->slot[i];
+
+        slot->cancel_fd = slot->command.out = slot->command.error = -1;
+        mst_cluster_link_disown(slot->child.link);
     }
     mst_cluster_link_disown(worker->link);
-    mst_work_children_disown(worker);
     mst_signals_disown(&worker->signalled);
 }
 
@@ -65,11 +67,12 @@ void mst_work_unlock(struct muster_worker *worker)
     (void)pthread_mutex_unlock(&worker->lock);
 }
 
-bool mst_work_watch_fd(struct muster_worker *worker, int fd, uint32_t events, uint64_t key)
+bool mst_work_watch_fd(struct muster_worker *worker, int fd, enum mst_work_event event,
+                       uint32_t slot)
 {
-    struct epoll_event event = {.events = events, .data = {.u64 = key}};
+    struct epoll_event wanted = {.events = EPOLLIN, .data.u64 = mst_work_key(event, slot)};
 
-    return epoll_ctl(worker->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+    return epoll_ctl(worker->epoll, EPOLL_CTL_ADD, fd, &wanted) == 0;
 }
 
 static void __attribute__((format(printf, 3, 4)))
@@ -232,10 +235,9 @@ static void see_off(struct muster_worker *worker)
 static void send_message(struct muster_worker *worker, const struct mst_cluster_message *message)
 {
     if (worker->link && mst_cluster_link_send(worker->link, message) != MUSTER_OK) {
-        /* The machine keeps what was not taken, and a peer that takes nothing is as good as gone.
-         */
+        /* The machine keeps what was not taken; a peer that takes nothing is as good as dead. */
         say(worker, MUSTER_LEVEL_WARN,
-            "the coordinator does not take what this worker has to say: connecting anew");
+            "the coordinator does not read what this worker sends: connecting anew");
         close_link(worker);
         worker->link_lost = true;
     }
@@ -293,7 +295,7 @@ static const struct {
 
 static void begin(struct muster_worker *worker, const struct mst_worker_effect *effect)
 {
-    struct mst_work_job *job = &worker->jobs[effect->slot];
+    struct mst_work_job *job = &worker->slot[effect->slot].job;
 
     *job = (struct mst_work_job){.message = effect->message,
                                  .function = &worker->functions[effect->message->function],
@@ -304,14 +306,14 @@ static void begin(struct muster_worker *worker, const struct mst_worker_effect *
     /* A stop rings the event: it is quiet again for the next one. */
     if (atomic_load_explicit(&worker->flags[job->slot].stop, memory_order_relaxed)) {
         atomic_store(&worker->flags[job->slot].stop, false);
-        mst_system_event_quiet(worker->cancel_fds[job->slot]);
+        mst_system_event_quiet(worker->slot[job->slot].cancel_fd);
     }
     places[job->function->place].begin(worker, job);
 }
 
 static void stop(struct muster_worker *worker, uint32_t slot, bool kill, uint64_t now_ns)
 {
-    struct mst_work_job *job = &worker->jobs[slot];
+    struct mst_work_job *job = &worker->slot[slot].job;
 
     if (!job->active || job->origin != MST_ORIGIN_NONE) {
         return; /* its answer is under way */
@@ -320,7 +322,7 @@ static void stop(struct muster_worker *worker, uint32_t slot, bool kill, uint64_
         job->asked = true;
         job->asked_ns = now_ns;
         atomic_store(&worker->flags[slot].stop, true);
-        mst_system_event_ring(worker->cancel_fds[slot]);
+        mst_system_event_ring(worker->slot[slot].cancel_fd);
     }
     places[job->function->place].stop(worker, job, kill);
 }
@@ -382,7 +384,7 @@ void mst_work_drain(struct muster_worker *worker, uint64_t now_ns)
         }
         settle(worker);
     }
-    /* Whoever polls is to wake for what is due earlier now, and for the end. */
+    /* The thread that polls must wake for what is due earlier now, and for the end. */
     if (worker->until_ns != 0 &&
         (worker->ended || mst_worker_deadline_ns(mst_work_machine(worker)) < worker->until_ns)) {
         worker->until_ns = 0;
@@ -516,8 +518,8 @@ void mst_work_turn(struct muster_worker *worker, bool block, int leave)
     if (count < 0 && errno != EINTR) {
         lose(worker);
         mst_work_fail(worker, MUSTER_EUNREACHABLE,
-                      "the worker's epoll is gone: a descriptor of muster's was closed by this "
-                      "program");
+                      "the worker lost its epoll descriptor: this program closed a descriptor of "
+                      "muster's");
     }
     worker->until_ns = 0;
     now_ns = mst_system_now_ns();
@@ -565,27 +567,37 @@ static void loop(struct muster_worker *worker)
 
 /* ---- from the beginning to the end ---- */
 
-static muster_status make_flags(struct muster_worker *worker, struct muster_error *err)
+static muster_status make_slots(struct muster_worker *worker, struct muster_error *err)
 {
-    size_t count = worker->slots;
-    void *shared = mmap(NULL, count * sizeof(*worker->flags), PROT_READ | PROT_WRITE,
+    void *shared = mmap(NULL, worker->slots * sizeof(*worker->flags), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-    worker->cancel_fds = malloc(count * sizeof(*worker->cancel_fds));
-    if (shared == MAP_FAILED || !worker->cancel_fds) {
+    worker->flags = shared != MAP_FAILED ? shared : NULL;
+    worker->slot = calloc(worker->slots, sizeof(*worker->slot));
+    if (!worker->flags || !worker->slot) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
-    worker->flags = shared;
-    for (size_t i = 0; i < count; i++) {
-        worker->cancel_fds[i] = -1;
+    for (uint32_t i = 0; i < worker->slots; i++) {
+        worker->slot[i] =
+            (struct mst_work_slot){.cancel_fd = -1, .command = {.out = -1, .error = -1}};
+        mst_work_values_init(&worker->slot[i].child.known);
     }
-    for (size_t i = 0; i < count; i++) {
-        worker->cancel_fds[i] = mst_system_event();
-        if (worker->cancel_fds[i] < 0) {
+    for (uint32_t i = 0; i < worker->slots; i++) {
+        worker->slot[i].cancel_fd = mst_system_event();
+        if (worker->slot[i].cancel_fd < 0) {
             return mst_lib_fail_system(err, "serve", errno);
         }
     }
     return MUSTER_OK;
+}
+
+static void free_slot(struct muster_worker *worker, struct mst_work_slot *slot)
+{
+    mst_work_child_forget(&slot->child);
+    mst_work_command_forget(worker, &slot->command);
+    if (slot->cancel_fd >= 0) {
+        (void)close(slot->cancel_fd);
+    }
 }
 
 static muster_status make_machine(struct muster_worker *worker, struct muster_error *err)
@@ -630,21 +642,19 @@ static muster_status make_loop(struct muster_worker *worker, struct muster_error
         return mst_lib_fail_system(err, "serve", errno);
     }
     worker->room = malloc(MST_CLUSTER_LINK_ROOM);
-    worker->jobs = calloc(worker->slots, sizeof(*worker->jobs));
-    if (!worker->room || !worker->jobs) {
+    if (!worker->room) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
-    return mst_work_watch_fd(worker, atomic_load(&worker->wake), EPOLLIN,
-                             mst_work_key(MST_WORK_EVENT_WAKE, 0))
+    return mst_work_watch_fd(worker, atomic_load(&worker->wake), MST_WORK_EVENT_WAKE, 0)
                ? MUSTER_OK
                : mst_lib_fail_system(err, "serve", errno);
 }
 
-/* All that can fail for want of memory or descriptors, but nothing that is heard outside. */
+/* All that can fail for want of memory or descriptors, and nothing that is seen outside. */
 static muster_status prepare(struct muster_worker *worker, struct muster_error *err)
 {
     muster_status (*const steps[])(struct muster_worker *, struct muster_error *) = {
-        make_flags, mst_work_supervisor_start, /* before there are more threads */
+        make_slots, mst_work_supervisor_start, /* before there are more threads */
         make_loop, mst_work_supervisor_enrol, make_machine};
     muster_status status = MUSTER_OK;
 
@@ -667,10 +677,8 @@ static void clean_up(struct muster_worker *worker)
     mst_worker_free(worker->machine);
     worker->machine = NULL;
     mst_work_values_fini(&worker->values);
-    for (uint32_t i = 0; worker->cancel_fds && i < worker->slots; i++) {
-        if (worker->cancel_fds[i] >= 0) {
-            (void)close(worker->cancel_fds[i]);
-        }
+    for (uint32_t i = 0; worker->slot && i < worker->slots; i++) {
+        free_slot(worker, &worker->slot[i]);
     }
     if (worker->flags) {
         (void)munmap(worker->flags, worker->slots * sizeof(*worker->flags));
@@ -678,9 +686,8 @@ static void clean_up(struct muster_worker *worker)
     if (worker->epoll >= 0) {
         (void)close(worker->epoll);
     }
-    free(worker->cancel_fds);
+    free(worker->slot);
     free(worker->room);
-    free(worker->jobs);
     (void)pthread_cond_destroy(&worker->work);
     (void)pthread_mutex_destroy(&worker->lock);
 }
@@ -723,8 +730,7 @@ static muster_status run(struct muster_worker *worker, struct muster_error *err)
         return status;
     }
     if (worker->signalled.event >= 0 &&
-        !mst_work_watch_fd(worker, worker->signalled.event, EPOLLIN,
-                           mst_work_key(MST_WORK_EVENT_SIGNAL, 0))) {
+        !mst_work_watch_fd(worker, worker->signalled.event, MST_WORK_EVENT_SIGNAL, 0)) {
         status = mst_lib_fail_system(err, "serve", errno);
     } else {
         status = mst_work_watch_start(worker, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process above each command: whatever the command starts is below it for ever, in whichever
+/* A process above each command: whatever the command starts stays below it, in whichever
  * session, for orphans become its children. So it can end all of that with the command, when it is
- * asked to, and when the supervisor is gone. It has one thread; what it may call supervisor.c says.
+ * asked to, and when the supervisor dies. It has one thread; supervisor.c says what it may call.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "tasks/shell/worker/child.h"
 
 enum {
-    SWEEP_MS = 2000,    /* for what was killed to be gone; some things the kernel keeps longer */
+    SWEEP_MS = 2000,    /* for killed processes to end; the kernel keeps some longer */
     SWEEP_PAUSE_MS = 20 /* at most, between two looks */
 };
 
@@ -75,7 +75,7 @@ static bool has_children(void)
 }
 
 /* What has left the command's group is a child of this process by now, or will be, as those between
- * them die: each of these deaths is told before the next look. */
+ * them die: each of these deaths is seen before the next look. */
 static void sweep(void)
 {
     const struct timespec pause = mst_clock_timespec(SWEEP_PAUSE_MS * NS_PER_MS);

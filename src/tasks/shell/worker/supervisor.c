@@ -58,7 +58,7 @@ static _Noreturn void be_child(const struct mst_supervisor *supervisor, pid_t pa
         (void)dup2(null, STDIN_FILENO);
         (void)close(null);
     }
-    (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* what a function prints is no answer of anybody */
+    (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* what a function prints is no answer */
     (void)close(supervisor->control);
     (void)close(supervisor->signals);
     (void)sigprocmask(SIG_SETMASK, &supervisor->before, NULL);
@@ -96,7 +96,7 @@ static void clean_after(struct mst_supervisor *supervisor, struct mst_work_proce
         pid_t pid = fork();
 
         if (pid == 0) {
-            (void)close(supervisor->control); /* whose end tells of the supervisor's */
+            (void)close(supervisor->control); /* its end means the supervisor's */
             mst_folder_remove(process->scratch);
             _exit(0);
         }
@@ -171,7 +171,7 @@ static _Noreturn void be_subreaper(const struct mst_supervisor *supervisor, pid_
                                    const struct mst_supervisor_word *order, const int *fds,
                                    int ending)
 {
-    (void)close(supervisor->control); /* whose end tells of the supervisor's */
+    (void)close(supervisor->control); /* its end means the supervisor's */
     (void)close(supervisor->signals);
     mst_work_subreaper_main(parent, order->scratch, fds, ending);
 }
@@ -230,7 +230,7 @@ static ssize_t receive(int control, struct mst_supervisor_word *order, int *fds,
     return got;
 }
 
-/* False: the worker is gone. */
+/* False: the worker has died. */
 static bool obey(struct mst_supervisor *supervisor)
 {
     struct mst_supervisor_word order;
@@ -275,7 +275,7 @@ static void kill_all(struct mst_supervisor *supervisor)
     }
 }
 
-/* False: the worker is gone. */
+/* False: the worker has died. */
 static bool look(struct mst_supervisor *supervisor, short control)
 {
     struct signalfd_siginfo info;

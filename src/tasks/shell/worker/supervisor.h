@@ -21,12 +21,12 @@ struct mst_supervisor_report {
     int32_t error, status; /* error: it could not be started */
 };
 
-/* Whom it looks after. */
+/* One that it watches. */
 struct mst_work_process {
-    pid_t pid;  /* a child, or the subreaper of a command; 0: nobody */
-    int ending; /* of a command: where its subreaper says how it ended; -1 */
+    pid_t pid;  /* a child, or the subreaper of a command; 0: none */
+    int ending; /* of a command: where its subreaper writes how it ended; -1 */
     bool ended;
-    struct mst_supervisor_report report; /* ended: not yet told */
+    struct mst_supervisor_report report; /* ended: not sent yet */
     char scratch[MST_WORK_SCRATCH_MAX];
 };
 
@@ -40,7 +40,7 @@ struct mst_supervisor {
     bool ending;
 };
 
-/* In the process that was forked for it: until the worker is gone, or asks for the end. */
+/* In the process that was forked for it: until the worker dies, or asks for the end. */
 _Noreturn void mst_work_supervisor_main(struct mst_supervisor *supervisor);
 
 #endif

@@ -307,7 +307,7 @@ muster_status mst_work_task_init(struct muster_task *task, struct muster_worker 
         .owner = worker,
         .functions = worker->functions,
         .flags = &worker->flags[job->slot],
-        .cancel_fd = worker->cancel_fds[job->slot],
+        .cancel_fd = worker->slot[job->slot].cancel_fd,
         .worker = worker->home ? worker->home_number : mst_worker_number(mst_work_machine(worker)),
         .slot = job->slot,
         .host = worker->client->host,

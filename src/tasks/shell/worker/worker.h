@@ -18,9 +18,9 @@
  *   subreaper.c    the process above each command
  *   worker_command.c   external programs
  *
- * One lock guards the machine and all else. Whoever has news for the machine (the thread that
- * polls, one on which a function returned) takes the lock, feeds it and carries out the effects; so
- * a run that follows another on the same thread costs no hand-over. With one slot the serving
+ * One lock guards the machine and all else. A thread that has news for the machine (the one that
+ * polls, or one on which a function returned) takes the lock, feeds it and carries out the effects;
+ * so a run that follows another on the same thread costs no hand-over. With one slot the serving
  * thread runs functions itself, and while one takes long (STAND_IN_NS) a second thread stands in at
  * the loop. Locks are taken in the order: worker's, client's, watch's. */
 
@@ -28,6 +28,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
+#include "base/buffer.h"
 #include "base/list.h"
 #include "client/shell/follow.h"
 #include "client/shell/handle.h"
@@ -74,12 +75,12 @@ struct mst_work_result {
     uint32_t count, room;
     size_t bytes;
     bool too_large, too_many;
-    enum mst_origin origin; /* NONE: no failure was told */
+    enum mst_origin origin; /* NONE: no failure was reported */
     int32_t code;
     char *text, *state;
 };
 
-/* A value of this process: made by BUILD, used by runs, dropped once nobody uses it. */
+/* A value of this process: made by BUILD, used by runs, freed once it is dropped and unused. */
 struct mst_work_value {
     struct mst_list link;
     uint64_t number;
@@ -122,14 +123,40 @@ struct mst_work_job {
     bool active, running;
     bool asked; /* to stop */
     uint64_t asked_ns, deadline_ns;
-    /* What it is answered with when no function says anything. */
+    /* Its failure, where no function reports one. */
     enum mst_origin origin;
     int32_t code;
     char word[MST_WORK_WORD_MAX];
 };
 
-struct mst_work_child;   /* worker_child.c: of a slot */
-struct mst_work_command; /* worker_command.c: of a slot */
+/* child.c */
+struct mst_work_child {
+    struct mst_cluster_link *link;
+    bool lives;      /* it was asked for, and its end is not reported yet */
+    bool doomed;     /* it was killed, or hung up: its end is reported soon */
+    uint32_t number; /* the worker's, and the term, as the child knows them */
+    uint64_t term;
+    struct mst_work_values known; /* those that it was sent, by their numbers alone */
+    uint32_t tries;               /* of the job: children that ended before they had looked at it */
+};
+
+/* command.c */
+struct mst_work_command {
+    bool lives;
+    int out, error;           /* our ends; -1 */
+    struct mst_buffer output; /* of the standard output: all */
+    struct mst_buffer tail;   /* of the standard error: the end */
+    bool too_much;
+    uint64_t began_ns;
+};
+
+/* Runs one function at a time, at one of the places. */
+struct mst_work_slot {
+    struct mst_work_job job;
+    int cancel_fd; /* an event: the job is asked to stop */
+    struct mst_work_child child;
+    struct mst_work_command command;
+};
 
 struct mst_work_news {
     bool any; /* of the coordinator */
@@ -148,7 +175,7 @@ struct mst_work_watch {
 };
 
 struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): by meaning
-    muster_client *client; /* NULL: it was closed, after serve had told */
+    muster_client *client; /* NULL: it was closed after serve */
     pid_t pid;
     char *cluster, *scratch;
     uint32_t slots;
@@ -173,18 +200,17 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     struct mst_cluster_link *link;
     uint64_t link_serial;
     bool connected, drained;
-    bool link_lost; /* the machine is to be told */
+    bool link_lost; /* the machine does not know yet */
     struct mst_tls_context *tls;
     void *room;
-    struct mst_work_job *jobs; /* one for each slot */
-    uint32_t active;           /* of them: not answered yet */
-    uint64_t term;             /* of the coordinator that is obeyed */
-    struct mst_list waiting;   /* jobs for a thread */
-    struct mst_list owed;      /* jobs to be answered as they say themselves */
+    struct mst_work_slot *slot;   /* so many as `slots` */
+    struct mst_work_flags *flags; /* likewise */
+    uint32_t active;              /* of them: not answered yet */
+    uint64_t term;                /* of the coordinator that is obeyed */
+    struct mst_list waiting;      /* jobs for a thread */
+    struct mst_list owed;         /* jobs to be answered with their own failure */
     struct mst_work_values values;
-    struct mst_work_flags *flags; /* one for each slot */
-    int *cancel_fds;              /* likewise */
-    uint64_t until_ns;            /* when the thread that polls wakes by itself; 0: none polls */
+    uint64_t until_ns; /* when the thread that polls wakes by itself; 0: none polls */
     uint64_t flushed_ns;
     bool ended;
     muster_status end_status;
@@ -199,14 +225,12 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     uint64_t turn; /* counts those functions */
     uint64_t armed_turn;
     bool armed;
-    int timer, leave; /* for whoever stands in: go in a moment; leave now. -1: nobody does */
+    int timer, leave; /* of the thread that stands in: go in a moment; leave now. -1: none */
 
     /* orders.c, supervisor.c */
     int supervisor; /* our end of its socket; -1: there is none */
     pid_t supervisor_pid;
     struct mst_work_process *processes; /* the supervisor's, of before the fork */
-    struct mst_work_child *children;
-    struct mst_work_command *commands;
 
     /* In a child. */
     struct mst_cluster_link *home; /* to the worker; NULL: this is it */
@@ -223,7 +247,7 @@ static inline struct mst_worker *mst_work_machine(const struct muster_worker *wo
     return worker->machine;
 }
 
-/* Who is told of by epoll: in the upper half of its number, with a slot in the lower. */
+/* The keys of epoll: the event in the upper half, a slot in the lower. */
 enum mst_work_event {
     MST_WORK_EVENT_WAKE = 1,
     MST_WORK_EVENT_LINK,
@@ -249,8 +273,10 @@ void mst_work_flush(struct muster_worker *worker);
 /* One wait for something to happen; the lock is released meanwhile. `block` false: only looks.
  * `leave`: it ends, and looks at nothing, when that event rings; -1: none. */
 void mst_work_turn(struct muster_worker *worker, bool block, int leave);
-bool mst_work_watch_fd(struct muster_worker *worker, int fd, uint32_t events, uint64_t key);
-/* The job is over with what it says itself; answered at the next drain. */
+/* The loop handles `event` of that slot when `fd` is readable. False: errno. */
+bool mst_work_watch_fd(struct muster_worker *worker, int fd, enum mst_work_event event,
+                       uint32_t slot);
+/* The job is over with this failure; it is answered at the next drain. */
 void mst_work_owe(struct muster_worker *worker, struct mst_work_job *job, enum mst_origin origin,
                   int32_t code, const char *word);
 /* The job is over: answers it. `result` NULL: with the failure that is given. */
@@ -265,7 +291,7 @@ muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *
 
 /* ---- worker_watch.c ---- */
 
-/* Client's lock held: it has this worker, and says when it goes. So before serve and after it. */
+/* Client's lock held: it has this worker, and reports its own end. So before serve and after it. */
 void mst_work_watch_claim(struct muster_worker *worker);
 muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_error *err);
 void mst_work_watch_stop(struct muster_worker *worker);
@@ -274,7 +300,7 @@ void mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns);
 
 /* ---- worker_run.c ---- */
 
-/* Values that nobody needs; lock held. True: there was one, and the lock was given back for it. */
+/* Destroys dropped values; lock held. True: there was one, and the lock was released for it. */
 bool mst_work_collect(struct muster_worker *worker);
 muster_status mst_work_threads_start(struct muster_worker *worker, struct muster_error *err);
 void mst_work_threads_stop(struct muster_worker *worker); /* lock not held */
