@@ -260,7 +260,7 @@ static void test_who_says_that_it_is_a_member_and_is_none_is_closed_in_the_end(v
         mst_coord_unlock(cluster);
     }
     fake_expect_end(worker);
-    wait_for_line(&lines, "it says it is a member that the job does not know");
+    wait_for_line(&lines, "it claims to be a member that the job does not know");
     still_works(cluster);
     stranger_leave(worker);
     muster_cluster_close(cluster);

@@ -16,7 +16,7 @@
  *       while (status == OK && mst_cluster_link_up(link) &&
  *              (status = mst_cluster_link_next(link, &message)) == OK) { ... }
  *   } while (status == MORE && again), or dead if status < 0
- *   mst_cluster_link_send(link, ...) as often as there is something to say, then once
+ *   mst_cluster_link_send(link, ...) as often as there is something to send, then once
  *   mst_cluster_link_flush(link)
  */
 
@@ -50,15 +50,15 @@ void mst_cluster_link_free(struct mst_cluster_link *link); /* hangs up; NULL: a 
  * no-op. */
 void mst_cluster_link_disown(struct mst_cluster_link *link);
 
-/* From now on epoll tells of it, with `key` as data.u64; what is waited for, and on which socket,
- * the link keeps right by itself. errno; 0: well. */
+/* From now on epoll reports it, with `key` as data.u64. The link itself keeps the socket and the
+ * events up to date. errno; 0: well. */
 int mst_cluster_link_enrol(struct mst_cluster_link *link, int epoll, uint64_t key);
 
 /* The socket; -1: it is dead. For poll, `events` are those to wait for, as epoll counts them. */
 int mst_cluster_link_fd(const struct mst_cluster_link *link, uint32_t *events_out);
 
 /* Goes on with what epoll found: connects, shakes hands, takes bytes in and writes. `room`:
- * MST_CLUSTER_LINK_ROOM bytes, anybody's, not needed afterwards. `*again`: there may be more, call
+ * MST_CLUSTER_LINK_ROOM bytes, shared, not needed afterwards. `*again`: there may be more, call
  * again once the messages are taken out. EUNREACHABLE, EPROTO, ENOMEM: it is dead, see reason; the
  * messages before the end can still be taken out. */
 muster_status mst_cluster_link_ready(struct mst_cluster_link *link, uint32_t events, void *room,
@@ -74,23 +74,23 @@ uint64_t mst_cluster_link_received(const struct mst_cluster_link *link);
 /* Connected, and the peer has shown that it knows the secret. */
 bool mst_cluster_link_up(const struct mst_cluster_link *link);
 
-/* As the codec says: OK (borrowed until the next call), MORE; EPROTO, ENOMEM: it is dead. */
+/* As the codec: OK (borrowed until the next call), MORE; EPROTO, ENOMEM: it is dead. */
 muster_status mst_cluster_link_next(struct mst_cluster_link *link, struct mst_cluster_message *out);
 
 /* Encodes; nothing is written yet. ELIMIT: the message is larger than one may be, whatever the
- * output holds; ENOMEM. Unless OK nothing was encoded. A dead link takes everything and says OK:
- * that it is dead is told once, by ready. */
+ * output holds; ENOMEM. Unless OK nothing was encoded. A dead link takes everything and returns OK:
+ * ready alone reports that it is dead, once. */
 muster_status mst_cluster_link_send(struct mst_cluster_link *link,
                                     const struct mst_cluster_message *message);
 
-/* Writes what can be written now; the rest goes as epoll allows. A write that fails is told by
- * ready, which epoll then calls for. */
+/* Writes what can be written now; the rest goes as epoll allows. ready reports a write
+ * that fails, and epoll then calls for it. */
 void mst_cluster_link_flush(struct mst_cluster_link *link);
 
 /* Not yet given to the socket. */
 size_t mst_cluster_link_pending(const struct mst_cluster_link *link);
 
-/* Who it is, for people: "10.0.0.7:4242", "process 4711", or the address that is tried. */
+/* Its name, for people: "10.0.0.7:4242", "process 4711", or the address that is tried. */
 const char *mst_cluster_link_peer(const struct mst_cluster_link *link);
 
 /* Why it is dead: one line without its peer. Never NULL. */

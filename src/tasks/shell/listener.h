@@ -21,13 +21,13 @@ struct mst_cluster_listener {
 
 struct mst_cluster_listen {
     bool tcp;
-    bool anywhere;       /* there is a secret, or somebody said that none is needed */
+    bool anywhere;       /* there is a secret, or the user declared that none is needed */
     const char *address; /* HOST:PORT to listen on; NULL: any port, and any address if `anywhere`,
                             else only this machine's own */
     int reached_by;      /* a socket whose own address others can reach; -1: none */
 };
 
-/* EINVAL: `err` says in one line what cannot be listened on. */
+/* EINVAL: `err` has one line about what cannot be listened on. */
 muster_status mst_cluster_listener_open(struct mst_cluster_listener *out,
                                         const struct mst_cluster_listen *how,
                                         struct muster_error *err);

@@ -159,24 +159,26 @@ muster_status mst_coord_parts_check(const struct muster_part *parts, size_t coun
 
 enum { FEW_NEEDS = 16 };
 
-/* One call as the machine has it, and what it borrows. */
+/* A call of schedule, and one closure of it as the machine has it, with what that borrows. */
 struct request {
+    muster_cluster *cluster;
+    struct muster_error *err;
+    int64_t timeout_ms;
+    uint64_t deadline_ns;
+    char what[MST_LIB_WHAT_ROOM];
     struct mst_closure_call call;
     struct mst_closure_options options;
     uint64_t few_needs[FEW_NEEDS];
     uint64_t *needs;
 };
 
-static void request_fini(struct request *request)
+static muster_status refuse(const struct request *request, const char *why)
 {
-    if (request->needs != request->few_needs) {
-        free(request->needs);
-    }
+    return mst_lib_refuse(request->err, request->what, "%s", why);
 }
 
 static muster_status read_limits(struct request *request,
-                                 const struct muster_closure_options *options, const char *what,
-                                 struct muster_error *err)
+                                 const struct muster_closure_options *options)
 {
     struct mst_closure_options *out = &request->options;
     const struct {
@@ -197,7 +199,8 @@ static muster_status read_limits(struct request *request,
         int64_t given = spans[i].given;
 
         if (given < 0 || (uint64_t)given > UINT64_MAX / 4 / NS_PER_MS) {
-            return mst_lib_refuse(err, what, "options.%s is no duration", spans[i].name);
+            return mst_lib_refuse(request->err, request->what, "options.%s is no duration",
+                                  spans[i].name);
         }
         *spans[i].out = (uint64_t)given * NS_PER_MS;
     }
@@ -205,37 +208,36 @@ static muster_status read_limits(struct request *request,
         int32_t given = retries[i].given;
 
         if (given < -1) {
-            return mst_lib_refuse(err, what, "options has a number of retries below -1");
+            return refuse(request, "options has a number of retries below -1");
         }
         *retries[i].out = given == 0 ? retries[i].standard : given < 0 ? 0 : (uint32_t)given;
     }
     return MUSTER_OK;
 }
 
-static muster_status read_needs(struct request *request, const muster_cluster *cluster,
-                                const struct muster_closure_options *options, const char *what,
-                                struct muster_error *err)
+static muster_status read_needs(struct request *request,
+                                const struct muster_closure_options *options)
 {
     size_t count = options->need_count;
     const struct mst_cluster_excess excess = {MST_CLUSTER_LIMIT_NEEDS, MST_CLUSTER_PARTS_MAX,
                                               count};
 
     if (count > 0 && !options->needs) {
-        return mst_lib_refuse(err, what, "options.needs is NULL, and need_count is not 0");
+        return refuse(request, "options.needs is NULL, and need_count is not 0");
     }
     if (excess.asked > excess.most) {
-        return mst_coord_fail_limit(&excess, what, err);
+        return mst_coord_fail_limit(&excess, request->what, request->err);
     }
-    request->needs =
-        count <= FEW_NEEDS ? request->few_needs : calloc(count, sizeof(*request->needs));
+    if (count > FEW_NEEDS) {
+        request->needs = calloc(count, sizeof(*request->needs));
+    }
     if (!request->needs) {
-        return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+        return mst_coord_fail(MUSTER_ENOMEM, request->what, request->err);
     }
     for (size_t i = 0; i < count; i++) {
-        request->needs[i] = mst_per_worker_number(options->needs[i], cluster);
+        request->needs[i] = mst_per_worker_number(options->needs[i], request->cluster);
         if (request->needs[i] == 0) {
-            return mst_lib_refuse(err, what,
-                                  "options.needs has a value that is NULL or of another cluster");
+            return refuse(request, "options.needs has a value that is NULL or of another cluster");
         }
     }
     request->call.needs = request->needs;
@@ -243,20 +245,20 @@ static muster_status read_needs(struct request *request, const muster_cluster *c
     return MUSTER_OK;
 }
 
-static muster_status read_options(struct request *request, const muster_cluster *cluster,
-                                  const struct muster_closure_options *given, const char *what,
-                                  struct muster_error *err)
+static muster_status read_options(struct request *request,
+                                  const struct muster_closure_options *given)
 {
     struct muster_closure_options options = MUSTER_CLOSURE_OPTIONS_INIT;
     muster_status status =
-        mst_lib_options(&options, sizeof(options), given, "MUSTER_CLOSURE_OPTIONS_INIT", err, what);
+        mst_lib_options(&options, sizeof(options), given, "MUSTER_CLOSURE_OPTIONS_INIT",
+                        request->err, request->what);
 
     if (status != MUSTER_OK) {
         return status;
     }
     if ((options.reserved[0] | options.reserved[1] | options.reserved[2] | options.reserved[3]) !=
         0) {
-        return mst_lib_refuse(err, what, "options.reserved is not zero");
+        return refuse(request, "options.reserved is not zero");
     }
     request->options = (struct mst_closure_options){.version = options.version,
                                                     .group = options.group,
@@ -264,64 +266,61 @@ static muster_status read_options(struct request *request, const muster_cluster 
                                                     .once = options.once,
                                                     .pure = options.pure,
                                                     .key = mst_slice_text(options.key)};
-    status = read_limits(request, &options, what, err);
-    return status == MUSTER_OK ? read_needs(request, cluster, &options, what, err) : status;
+    status = read_limits(request, &options);
+    return status == MUSTER_OK ? read_needs(request, &options) : status;
 }
 
-static muster_status request_init(struct request *request, const muster_cluster *cluster,
-                                  const struct muster_closure_call *given, const char *what,
-                                  struct muster_error *err)
+static muster_status read_call(struct request *request, const struct muster_closure_call *given)
 {
     muster_status status;
 
+    mst_lib_describe(request->what, "schedule", given->function);
     request->needs = request->few_needs;
     if (!given->function || !*given->function) {
-        return mst_lib_refuse(err, what, "the function has no name");
+        return refuse(request, "the function has no name");
     }
-    status = mst_coord_parts_check(given->parts, given->count, what, err);
+    status = mst_coord_parts_check(given->parts, given->count, request->what, request->err);
     if (status != MUSTER_OK) {
         return status;
     }
     request->call = (struct mst_closure_call){.function = mst_slice_text(given->function),
                                               .parts = mst_parts_lend(given->parts, given->count),
                                               .options = &request->options};
-    return read_options(request, cluster, given->options, what, err);
+    return read_options(request, given->options);
 }
 
 /* Lock held. The queue is full, or a series is being ended. */
-static muster_status wait_room(muster_cluster *cluster, const struct mst_closure_call *call,
-                               int64_t timeout_ms, uint64_t deadline_ns, const char *what,
-                               struct muster_error *err)
+static muster_status wait_room(const struct request *request)
 {
     muster_status status = MUSTER_ELIMIT;
 
-    mst_coord_turn(cluster);
-    if (timeout_ms != 0) {
-        status = wait_change(cluster, deadline_ns);
+    mst_coord_turn(request->cluster);
+    if (request->timeout_ms != 0) {
+        status = wait_change(request->cluster, request->deadline_ns);
     }
-    return mst_coord_refuse(cluster, call, status, what, err);
+    return mst_coord_refuse(request->cluster, &request->call, status, request->what, request->err);
 }
 
 /* Lock held. */
-static muster_status admit(muster_cluster *cluster, const struct mst_closure_call *call,
-                           int64_t timeout_ms, uint64_t deadline_ns, const char *what,
-                           struct muster_error *err)
+static muster_status admit(const struct request *request)
 {
+    muster_cluster *cluster = request->cluster;
+
     for (;;) {
         muster_status status = mst_cluster_schedule(mst_coord_machine(cluster), mst_lib_now_ns(),
-                                                    call, &cluster->last);
+                                                    &request->call, &cluster->last);
 
         if (status == MUSTER_OK) {
             return status;
         }
         if (status != MUSTER_EFAILED && status != MUSTER_MORE) {
-            return mst_coord_refuse(cluster, call, status, what, err);
+            return mst_coord_refuse(cluster, &request->call, status, request->what, request->err);
         }
         if (status == MUSTER_EFAILED) {
-            status = deliver(cluster, deadline_ns, what, err);
+            status = deliver(cluster, request->deadline_ns, request->what, request->err);
         }
         if (status == MUSTER_MORE || status == MUSTER_ETIMEDOUT) {
-            status = wait_room(cluster, call, timeout_ms, deadline_ns, what, err);
+            status = wait_room(request);
         }
         if (status != MUSTER_OK) {
             return status;
@@ -330,25 +329,23 @@ static muster_status admit(muster_cluster *cluster, const struct mst_closure_cal
 }
 
 /* Lock held. */
-static muster_status schedule_one(muster_cluster *cluster, const struct muster_closure_call *given,
-                                  int64_t timeout_ms, uint64_t deadline_ns, muster_closure **out,
-                                  struct muster_error *err)
+static muster_status schedule_one(struct request *request, const struct muster_closure_call *given,
+                                  muster_closure **out)
 {
-    char what[MST_LIB_WHAT_ROOM];
-    struct request request;
+    muster_cluster *cluster = request->cluster;
     muster_closure *closure = NULL;
-    muster_status status;
+    muster_status status = read_call(request, given);
 
-    mst_lib_describe(what, "schedule", given->function ? given->function : "");
-    status = request_init(&request, cluster, given, what, err);
     if (status == MUSTER_OK && out) { /* the handle first: what was admitted must not fail */
         closure = mst_closure_new(cluster);
-        status = closure ? MUSTER_OK : mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+        status = mst_coord_fail(closure ? MUSTER_OK : MUSTER_ENOMEM, request->what, request->err);
     }
     if (status == MUSTER_OK) {
-        status = admit(cluster, &request.call, timeout_ms, deadline_ns, what, err);
+        status = admit(request);
     }
-    request_fini(&request);
+    if (request->needs != request->few_needs) {
+        free(request->needs);
+    }
     if (status != MUSTER_OK) {
         mst_closure_unmake(closure);
     } else if (closure) {
@@ -365,7 +362,10 @@ muster_status muster_cluster_schedule_many(muster_cluster *cluster,
                                            int64_t timeout_ms, muster_closure **out,
                                            size_t *admitted, struct muster_error *err)
 {
-    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
+    struct request request = {.cluster = cluster,
+                              .err = err,
+                              .timeout_ms = timeout_ms,
+                              .deadline_ns = mst_lib_deadline_ns(timeout_ms, 0)};
     muster_status status;
     size_t done = 0;
 
@@ -380,8 +380,7 @@ muster_status muster_cluster_schedule_many(muster_cluster *cluster,
         return status;
     }
     while (done < count && status == MUSTER_OK) {
-        status = schedule_one(cluster, &calls[done], timeout_ms, deadline_ns,
-                              out ? &out[done] : NULL, err);
+        status = schedule_one(&request, &calls[done], out ? &out[done] : NULL);
         done += status == MUSTER_OK;
     }
     if (mst_coord_machine(cluster) && !cluster->closing) {

@@ -53,7 +53,7 @@ static muster_status settle(muster_closure *closure)
 
 /* ---- entering ---- */
 
-/* A handle outlives its cluster: what was settled can be looked at for ever. OK: with the lock and
+/* A handle outlives its cluster: what was settled can still be looked at. OK: with the lock and
  * a visitor; MORE: with neither, and the outcome is here. */
 static muster_status enter(muster_closure *closure, bool blocks, struct muster_error *err,
                            const char *what)

@@ -60,8 +60,8 @@ static muster_cluster *make(muster_client *client, const struct mst_coord_settin
 
 /* ---- opening ---- */
 
-/* TCP where other machines may have workers: the service is reached so, or there is a secret, or
- * somebody said that none is needed. */
+/* TCP where other machines may have workers: the service is reached by TCP, there is a secret, or
+ * the user declared that none is needed. */
 static muster_status listen_up(muster_cluster *cluster, struct muster_error *err)
 {
     muster_client *client = cluster->client;

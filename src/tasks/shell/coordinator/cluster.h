@@ -106,7 +106,7 @@ struct muster_cluster {
     uint64_t changes;      /* counts what waiters may want to look at */
     uint64_t last;         /* the number of the closure that was admitted last */
     uint32_t visitors;
-    int ready; /* muster_cluster_fd's event; -1: nobody asked */
+    int ready; /* muster_cluster_fd's event; -1: not asked for */
     struct muster_failures *failures;
     struct mst_cluster_publisher publisher;
     atomic_bool poisoned;
@@ -115,7 +115,7 @@ struct muster_cluster {
 
     /* The thread. */
     bool thread_runs, stop;
-    bool asleep;  /* in epoll, and nobody has rung */
+    bool asleep;  /* in epoll, and its event was not rung */
     bool deaf;    /* no descriptors: listens again at hears_ns */
     bool trouble; /* a peer is broken or closing */
     pthread_t thread;
@@ -193,14 +193,14 @@ void mst_coord_say(muster_cluster *cluster, enum muster_level level, const char 
 void mst_coord_say_of(muster_cluster *cluster, enum muster_level level,
                       const struct mst_coord_peer *peer, const char *what);
 
-/* Over which nothing comes any more. The machine is told in the end of the turn. */
+/* Nothing is read from it any more. Its end is reported to the machine at the end of the turn. */
 void mst_coord_break(muster_cluster *cluster, struct mst_coord_peer *peer);
 
 /* ---- strangers.c; lock held ----
  *
- * Whoever may connect can say something before it is known to be a worker, and until its HELLO was
- * answered with WELCOME nothing of that may cost much: so many strangers, so much of each, so much
- * of all together, and so long. */
+ * A connection is a stranger until its HELLO was answered with WELCOME. Until then it must not cost
+ * much: the number of strangers, the bytes of each and of all together, and the time are limited.
+ */
 
 enum {
     MST_COORD_STRANGERS_MAX = 4096, /* as many as may come at once when a job starts */
@@ -212,11 +212,11 @@ enum {
 };
 
 void mst_coord_stranger(muster_cluster *cluster, struct mst_coord_peer *peer); /* a new one */
-/* It sent something: who sent most makes room where all together sent too much. */
+/* It sent something: where all together sent too much, the one that sent most is closed. */
 void mst_coord_stranger_sent(muster_cluster *cluster, struct mst_coord_peer *peer);
 void mst_coord_stranger_known(muster_cluster *cluster, struct mst_coord_peer *peer); /* WELCOME */
 void mst_coord_stranger_gone(muster_cluster *cluster, struct mst_coord_peer *peer);
-/* A warning that anybody can cause who may connect. */
+/* A warning that any process can cause that may connect: limited in number. */
 void mst_coord_complain(muster_cluster *cluster, const char *line);
 void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns);
 uint64_t mst_coord_strangers_deadline_ns(const muster_cluster *cluster); /* UINT64_MAX: none */

@@ -20,7 +20,7 @@
 #define THREAD_STACK ((size_t)256 * 1024)
 #define LINGER_NS (2 * NS_PER_S) /* for what a connection that is closed has still to write */
 #define DEAF_NS NS_PER_S
-#define FAREWELL_NS (300 * NS_PER_MS) /* for the workers to hear of the end */
+#define FAREWELL_NS (300 * NS_PER_MS) /* for the workers to receive the end */
 #define WRITE_AFTER_NS 50000u         /* since a caller last wrote in the thread's place */
 
 enum { EVENTS_MAX = 64, READS_MAX = 16 };
@@ -342,7 +342,7 @@ void mst_coord_hurry(muster_cluster *cluster)
     }
 }
 
-/* By whoever changed the machine, in the thread's place as far as that is sensible. */
+/* On the thread that changed the machine, in place of the cluster's as far as that pays. */
 void mst_coord_turn(muster_cluster *cluster)
 {
     bool later;
@@ -413,7 +413,7 @@ static void take_peer(muster_cluster *cluster, uint64_t id, uint32_t events)
         }
         mst_coord_stranger_sent(cluster, peer);
         if (status < 0) {
-            /* Other coordinators look whether there is anybody behind this socket. */
+            /* Another coordinator connects only to see whether a process listens here. */
             bool looked = up && mst_cluster_link_received(peer->connection) == 0;
 
             if (status != MUSTER_EUNREACHABLE || (!peer->greeted && !looked)) {
@@ -559,9 +559,10 @@ static void lose(muster_cluster *cluster)
     mst_coord_unlock(cluster);
     mst_lib_lock(client);
     if (!client->poisoned) {
-        mst_lib_log(client, MUSTER_LEVEL_ERROR,
-                    "the coordinator's epoll is gone: a descriptor of muster's was closed by this "
-                    "program");
+        mst_lib_log(
+            client, MUSTER_LEVEL_ERROR,
+            "the coordinator lost its epoll descriptor: this program closed a descriptor of "
+            "muster's");
         mst_lib_disown(client);
     }
     mst_lib_unlock(client);
@@ -698,7 +699,8 @@ void mst_coord_loop_abandon(muster_cluster *cluster)
     }
 }
 
-/* The thread may sleep for ever for what was closed: all is left to it, as when it is broken. */
+/* The thread may never wake from a wait for what was closed: all is left to it, as after a panic.
+ */
 void mst_coord_disown(muster_cluster *cluster)
 {
     cluster->epoll = cluster->event = cluster->ready = -1;

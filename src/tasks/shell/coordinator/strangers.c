@@ -107,8 +107,8 @@ void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns)
             break; /* in the order of their coming */
         }
         turn_away(cluster, peer,
-                  peer->greeted ? "closed, for it says it is a member that the job does not know"
-                                : "says nothing: it is closed");
+                  peer->greeted ? "closed, for it claims to be a member that the job does not know"
+                                : "sent no HELLO: it is closed");
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A coordinator owns a key of the job. Its revision is the term, a fencing token: only the owner
- * acts, and nobody else can insert the key until the owner is lost or deletes it. A watch tells the
- * coordinator which workers there are. All of it hangs in the client and goes on with that.
+ * acts, and no other process can insert the key until the owner is lost or deletes it. A watch
+ * tells the coordinator which workers there are. All of it hangs in the client and goes on with
+ * that.
  *
  *   claim: insert --EEXISTS--> watch the key --a change--> insert ...
  *               --OK--> the term is ours: watch the key and the members */
@@ -211,8 +212,8 @@ void mst_coord_term_drop(muster_cluster *cluster)
     mst_lib_post_drop(cluster->client, &cluster->term.status);
 }
 
-/* An insert that is under way may be applied: its word is waited for, so that no key stays behind
- * that nobody knows of. */
+/* An insert that is under way may be applied: the answer is awaited, so that no key stays behind
+ * without an owner. */
 void mst_coord_term_leave(muster_cluster *cluster)
 {
     struct mst_coord_term *term = &cluster->term;
