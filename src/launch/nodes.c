@@ -42,21 +42,12 @@ static void on_agent(struct mst_run_job *job, const struct mst_who *who)
     }
 }
 
-static void on_rank(struct mst_nodes *nodes, const struct mst_who *who)
-{
-    bool here = is_here(who);
-
-    nodes->ranks_here_count += here;
-    nodes->ranks_here_count -= nodes->ranks_here[who->index];
-    nodes->ranks_here[who->index] = here;
-}
-
 static void on_member(struct mst_run_job *job, const struct mst_who *who)
 {
     if (who->role == MST_ROLE_AGENT) {
         on_agent(job, who);
     } else if (who->role == MST_ROLE_RANK && who->index < mst_run_indices(job->options)) {
-        on_rank(&job->nodes, who);
+        job->nodes.ranks_here[who->index] = is_here(who);
     }
     if (who->role == MST_ROLE_RANK || who->role == MST_ROLE_WORKER) {
         mst_place_member(job, who);
@@ -175,12 +166,6 @@ static void on_over(void *ctx, muster_status status)
 
 /* ---- this node, to the others ---- */
 
-static void name_note(struct mst_note *note, const char *key)
-{
-    *note = (struct mst_note){0};
-    (void)snprintf(note->key, sizeof note->key, MST_SESSION_KEYS "%s", key);
-}
-
 /* By who follows all of them: with the run's lock held. */
 static struct mst_all look_at_all(const struct mst_run_job *job)
 {
@@ -208,18 +193,31 @@ static struct mst_all look_at_all(const struct mst_run_job *job)
     return all;
 }
 
+/* As node 0 says, or, by who follows all, as it is. What is not known is not over. */
+static struct mst_all all_of(struct mst_run_job *job)
+{
+    const struct mst_nodes *nodes = &job->nodes;
+    struct mst_all all = {.runs = true};
+
+    mst_shared_lock(&job->shared);
+    if (!nodes->narrow) {
+        all = look_at_all(job);
+    } else if (nodes->all_told) {
+        all = nodes->all_heard;
+    }
+    mst_shared_unlock(&job->shared);
+    return all;
+}
+
 static void say_all(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
-    struct mst_all all;
+    const struct mst_all all = all_of(job);
     char value[MST_RUN_VALUE_ROOM];
 
     if (!nodes->first || !mst_run_several(job->options) || nodes->joining) {
         return;
     }
-    mst_shared_lock(&job->shared);
-    all = look_at_all(job);
-    mst_shared_unlock(&job->shared);
     mst_run_all_write(value, &all);
     if (strcmp(value, nodes->all.value) != 0) {
         mst_session_write(&job->session, &nodes->all, value);
@@ -243,18 +241,14 @@ void mst_nodes_begin(struct mst_run_job *job)
     nodes->state = (struct mst_note){.owned = true};
     (void)snprintf(nodes->state.key, sizeof nodes->state.key, MST_SESSION_NODE_KEYS "%" PRIu32,
                    nodes->number);
-    name_note(&nodes->all, "all");
-    nodes->all.owned = true;
-    nodes->restarts = (struct mst_counter){0};
-    name_note(&nodes->restarts.note, "restarts");
-    name_note(&nodes->end, "end");
-    nodes->end.insert = true;
-    name_note(&nodes->cause, "cause");
+    nodes->all = (struct mst_note){.owned = true, .key = MST_SESSION_KEYS "all"};
+    nodes->restarts = (struct mst_counter){.note.key = MST_SESSION_KEYS "restarts"};
+    nodes->end = (struct mst_note){.insert = true, .key = MST_SESSION_KEYS "end"};
+    nodes->cause = (struct mst_note){.key = MST_SESSION_KEYS "cause"};
     atomic_store(&nodes->given_up, false);
     mst_shared_lock(&job->shared);
     nodes->narrow = !nodes->first;
     nodes->listed = nodes->all_told = false;
-    nodes->ranks_here_count = 0;
     memset(nodes->peers, 0, job->options->nodes_max * sizeof *nodes->peers);
     memset(nodes->ranks_here, 0, mst_run_indices(job->options) * sizeof *nodes->ranks_here);
     for (uint32_t i = 0; i < job->places.count; i++) {
@@ -331,32 +325,13 @@ void mst_nodes_end(struct mst_run_job *job, int number)
 
 /* ---- the others, as this node knows them ---- */
 
-/* As node 0 says, or, by who follows all, as it is. What is not known is not over. */
-static struct mst_all all_of(struct mst_run_job *job)
-{
-    const struct mst_nodes *nodes = &job->nodes;
-    struct mst_all all = {.runs = true};
-
-    mst_shared_lock(&job->shared);
-    if (!nodes->narrow) {
-        all = look_at_all(job);
-    } else if (nodes->all_told) {
-        all = nodes->all_heard;
-    }
-    mst_shared_unlock(&job->shared);
-    return all;
-}
-
-/* Whether any other node is there in one of the states that `states` holds as bits. */
-static bool any_other(struct mst_run_job *job, unsigned states)
+static bool others_are_here(struct mst_run_job *job)
 {
     bool any = false;
 
     mst_shared_lock(&job->shared);
     for (uint32_t i = 0; i < job->options->nodes_max; i++) {
-        const struct mst_peer *peer = &job->nodes.peers[i];
-
-        any = any || (i != job->nodes.number && peer->here && (states & 1u << peer->state) != 0);
+        any = any || (i != job->nodes.number && job->nodes.peers[i].here);
     }
     mst_shared_unlock(&job->shared);
     return any;
@@ -384,17 +359,14 @@ bool mst_nodes_finished_elsewhere(struct mst_run_job *job)
 
 uint32_t mst_nodes_ranks_elsewhere(struct mst_run_job *job)
 {
-    const struct mst_nodes *nodes = &job->nodes;
-    uint32_t first = nodes->number * job->places.count, here = 0, all;
+    uint32_t first = job->nodes.number * job->places.count, here = 0;
 
     mst_shared_lock(&job->shared);
-    for (uint32_t i = first; i < mst_run_indices(job->options) && i - first < job->places.count;
-         i++) {
-        here += nodes->ranks_here[i];
+    for (uint32_t i = 0; i < mst_run_indices(job->options); i++) {
+        here += job->nodes.ranks_here[i] && (i < first || i - first >= job->places.count);
     }
-    all = nodes->ranks_here_count;
     mst_shared_unlock(&job->shared);
-    return all > here ? all - here : 0;
+    return here;
 }
 
 /* ---- leaving ---- */
@@ -477,7 +449,7 @@ bool mst_nodes_may_leave(struct mst_run_job *job)
     /* The service goes last: the others have still to read in it, and to take their leave. But of
      * one that does not answer nobody can. */
     return !nodes->first || (late(job) && mst_session_silent(&job->session)) ||
-           !any_other(job, 1u << MST_PEER_RUNS | 1u << MST_PEER_WAITS | 1u << MST_PEER_DONE);
+           !others_are_here(job);
 }
 
 /* ---- on the loop ---- */
@@ -528,22 +500,16 @@ static void hear_restarts(struct mst_run_job *job, int64_t restarts)
     }
 }
 
-static struct mst_place *first_that_asks(struct mst_run_job *job)
-{
-    for (uint32_t i = 0; i < job->places.count; i++) {
-        if (job->places.list[i].asks) {
-            return &job->places.list[i];
-        }
-    }
-    return NULL;
-}
-
 static void take_answers(struct mst_run_job *job)
 {
-    struct mst_place *place = first_that_asks(job);
     int64_t sum;
 
-    while (place != NULL && mst_session_answer(&job->session, &job->nodes.restarts, &sum)) {
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        struct mst_place *place = &job->places.list[i];
+
+        if (!place->asks || !mst_session_answer(&job->session, &job->nodes.restarts, &sum)) {
+            continue;
+        }
         place->asks = false;
         hear_restarts(job, sum);
         if (sum <= job->options->max_restarts) {
@@ -551,7 +517,6 @@ static void take_answers(struct mst_run_job *job)
         } else {
             place->refused = true;
         }
-        place = first_that_asks(job);
     }
 }
 

@@ -76,9 +76,8 @@ struct mst_nodes {
     /* Written by the client's threads: under the run's lock. */
     struct mst_peer *peers; /* nodes_max */
     bool *ranks_here;       /* of mst_run_indices */
-    uint32_t ranks_here_count;
-    bool listed;   /* all that is there is known */
-    bool all_told; /* and not taken back */
+    bool listed;            /* all that is there is known */
+    bool all_told;          /* and not taken back */
     struct mst_all all_heard;
     uint32_t lives_finished; /* 1 more than the last one in which a rank has ended well */
     uint32_t restarts_told;  /* of all nodes */
