@@ -13,12 +13,6 @@
 #include "launch/say.h"
 #include "net/secret.h"
 
-static int refuse(const struct muster_error *err)
-{
-    mst_say("%s", err->text);
-    return MST_EXIT_LAUNCHER;
-}
-
 /* What is behind the descriptor may be a pipe, which can be read once. Every rank and every service
  * that is started again reads it: they inherit a copy, and not the original. */
 static int take_descriptor(struct mst_nodes *nodes, int given)
@@ -32,7 +26,7 @@ static int take_descriptor(struct mst_nodes *nodes, int given)
     }
     mst_secret_wipe(&secret);
     (void)fcntl(given, F_SETFD, FD_CLOEXEC);
-    return status == MUSTER_OK ? 0 : refuse(&err);
+    return status == MUSTER_OK ? 0 : mst_refuse("%s", err.text);
 }
 
 static int make_file(struct mst_nodes *nodes, const char *job)
@@ -51,7 +45,7 @@ static int make_file(struct mst_nodes *nodes, const char *job)
     }
     if (status != MUSTER_OK) {
         nodes->secret[0] = '\0';
-        return refuse(&err);
+        return mst_refuse("%s", err.text);
     }
     return 0;
 }
@@ -81,9 +75,5 @@ int mst_nodes_credentials(struct mst_nodes *nodes, const struct mst_run_options 
     } else if (nodes->first && !options->insecure) {
         code = make_file(nodes, job);
     }
-    if (code == 0 && !clean_environment(nodes)) {
-        mst_say("out of memory");
-        code = MST_EXIT_LAUNCHER;
-    }
-    return code;
+    return code != 0 || clean_environment(nodes) ? code : mst_no_memory();
 }

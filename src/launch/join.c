@@ -21,26 +21,12 @@
 #define ANY_ADDRESS "0.0.0.0:0"
 #define NODE_0_LIMIT_MS 10000 /* its service is its child */
 
-static void copy(char *to, size_t room, const char *from)
-{
-    size_t size = strnlen(from, room - 1);
-
-    memcpy(to, from, size);
-    to[size] = '\0';
-}
-
-static int no_memory(void)
-{
-    mst_say("out of memory");
-    return MST_EXIT_LAUNCHER;
-}
-
 /* ---- what the run is: written by node 0, read by the others ---- */
 
 struct parameter {
     const char *name; /* of the key, and of the flag where there is one */
-    const char *what;
-    size_t at; /* of a uint32_t in the options */
+    const char *what; /* NULL: what this node was given does not count */
+    size_t at;        /* of a uint32_t in the options */
 };
 
 #define AT(field) offsetof(struct mst_run_options, field)
@@ -54,6 +40,7 @@ static const struct parameter parameters[] = {
     {"min_size", "ranks at least (--min-size)", AT(min_size)},
     {"max_size", "ranks at most (--max-size)", AT(max_size)},
     {"size_multiple", "as what a multiple of runs (--size-multiple)", AT(size_multiple)},
+    {"max_restarts", NULL, AT(max_restarts)},
 };
 
 enum { PARAMETER_COUNT = sizeof parameters / sizeof parameters[0] };
@@ -105,7 +92,6 @@ static bool put_all(struct mst_run_job *job, struct muster_batch *batch)
               put_number(batch, "master_port", job->nodes.master_port) &&
               put_text(batch, "grow", job->options->grow) &&
               put_number(batch, "join_wait", job->options->join_wait_ms) &&
-              put_number(batch, "max_restarts", job->options->max_restarts) &&
               put_avoided(batch, job->options->avoid);
 
     for (size_t i = 0; i < PARAMETER_COUNT && ok; i++) {
@@ -163,17 +149,16 @@ int mst_nodes_publish(struct mst_run_job *job)
         return 0;
     }
     if (muster_batch_new(&batch, NULL) != MUSTER_OK) {
-        return no_memory();
+        return mst_no_memory();
     }
     if (!put_all(job, batch)) {
         muster_batch_free(batch);
-        return no_memory();
+        return mst_no_memory();
     }
     status = muster_batch_apply(job->session.client, batch, NODE_0_LIMIT_MS, &err);
     muster_batch_free(batch);
     if (status != MUSTER_OK) {
-        mst_say("%s", err.text);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("%s", err.text);
     }
     if (!job->options->launched) {
         say_what_to_type(job, job->service.listen);
@@ -205,10 +190,10 @@ static muster_status take_number(struct mst_run_job *job, const struct parameter
     uint32_t *mine = field_of(&job->own, parameter);
     uint32_t theirs;
 
-    if (!read_number(value, MST_RUN_SIZE_MAX, &theirs)) {
+    if (!read_number(value, parameter->what != NULL ? MST_RUN_SIZE_MAX : UINT32_MAX, &theirs)) {
         return refuse_value(job, parameter->name, value, err);
     }
-    if (*mine != 0 && *mine != theirs) {
+    if (parameter->what != NULL && *mine != 0 && *mine != theirs) {
         return mst_fail(err, MUSTER_EINVAL, 0,
                         "this node was told %u %s, but the run at %s has %u: leave it out, or say "
                         "the same",
@@ -258,7 +243,7 @@ static muster_status take(struct mst_run_job *job, const char *name, const char 
         }
     }
     if (strcmp(name, "master_addr") == 0) {
-        copy(job->nodes.master_addr, sizeof job->nodes.master_addr, value);
+        mst_text_print(job->nodes.master_addr, sizeof job->nodes.master_addr, "%s", value);
     } else if (strcmp(name, "master_port") == 0) {
         if (!read_number(value, UINT16_MAX, &number)) {
             return refuse_value(job, name, value, err);
@@ -267,10 +252,6 @@ static muster_status take(struct mst_run_job *job, const char *name, const char 
         job->nodes.master_given = true;
     } else if (strcmp(name, "grow") == 0) {
         take_grow(job, value);
-    } else if (strcmp(name, "max_restarts") == 0) {
-        if (!read_number(value, UINT32_MAX, &job->own.max_restarts)) {
-            return refuse_value(job, name, value, err);
-        }
     } else if (strcmp(name, "join_wait") == 0) {
         if (!mst_line_signed(mst_slice_text(value), &job->own.join_wait_ms)) {
             return refuse_value(job, name, value, err);
@@ -354,14 +335,12 @@ static int enter_first(struct mst_run_job *job)
     }
     listen = listen != NULL ? listen : ANY_ADDRESS;
     if (!mst_rendezvous_split(listen, host, sizeof host, &port)) {
-        mst_say("--listen %s: HOST:PORT or [::1]:PORT is expected", listen);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("--listen %s: HOST:PORT or [::1]:PORT is expected", listen);
     }
     /* Chosen here, so that a service that is started again is where the others look for it. */
     port = port != 0 ? port : mst_rendezvous_free_port(host);
     if (port == 0) {
-        mst_say("--listen %s: '%s' is no address of this machine", listen, host);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("--listen %s: '%s' is no address of this machine", listen, host);
     }
     mst_rendezvous_join(host, port, job->service.bound, sizeof job->service.bound);
     (void)mst_rendezvous_reach(host, nodes->master_addr, sizeof nodes->master_addr);
@@ -382,10 +361,10 @@ static int enter_other(struct mst_run_job *job)
 
     if (mst_rendezvous_split(job->options->join, host, sizeof host, &port) &&
         mst_rendezvous_listed(job->options->avoid, host)) {
-        mst_say("--avoid %s: the service of the run would be on %s, which is node 0; let it begin "
-                "on another",
-                job->options->avoid, host);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse(
+            "--avoid %s: the service of the run would be on %s, which is node 0; let it begin "
+            "on another",
+            job->options->avoid, host);
     }
     (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->options->join);
     if (!mst_launched_await_secret(job->options)) {
@@ -396,8 +375,7 @@ static int enter_other(struct mst_run_job *job)
         return code;
     }
     if (mst_nodes_ask(job, job->options->service_wait_ms, &err) != MUSTER_OK) {
-        mst_say("%s", err.text);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("%s", err.text);
     }
     return 0;
 }
@@ -405,8 +383,7 @@ static int enter_other(struct mst_run_job *job)
 int mst_nodes_enter(struct mst_run_job *job)
 {
     if (mst_rendezvous_names(job->options->avoid, job->host)) {
-        mst_say("this node (%s) is kept out of the run by --avoid", job->host);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("this node (%s) is kept out of the run by --avoid", job->host);
     }
     return job->options->join != NULL ? enter_other(job) : enter_first(job);
 }
@@ -482,7 +459,7 @@ static void be_found(struct mst_run_job *job)
     if (nodes->first || nodes->found_here) {
         return;
     }
-    copy(where.addr, sizeof where.addr, nodes->addr);
+    mst_text_print(where.addr, sizeof where.addr, "%s", nodes->addr);
     if (nodes->secret[0] != '\0' && realpath(nodes->secret, where.secret) == NULL) {
         where.secret[0] = '\0';
     }
@@ -529,7 +506,7 @@ void mst_nodes_join(struct mst_run_job *job, int64_t index, int64_t timeout_ms)
     nodes->work_timeout_ms = timeout_ms;
     if (uv_queue_work(&job->loop, &nodes->work, on_work, on_worked) != 0) {
         nodes->joining = false;
-        job->end.launch_code = no_memory();
+        job->end.launch_code = mst_no_memory();
         mst_ending_begin(job, MST_ENDS_ALONE, SIGTERM);
     }
 }

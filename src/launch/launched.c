@@ -49,8 +49,7 @@ static int take_secret(struct mst_run_options *options, struct mst_launched *lau
     }
     if (mst_secret_path(options->job, launched->secret, sizeof launched->secret, &err) !=
         MUSTER_OK) {
-        mst_say("%s", err.text);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("%s", err.text);
     }
     options->secret_file = launched->secret;
     return 0;
@@ -94,8 +93,7 @@ int mst_launched_take(struct mst_run_options *options, struct mst_launched *laun
     }
     found = calloc(1, sizeof *found);
     if (found == NULL) {
-        mst_say("out of memory");
-        return MST_EXIT_LAUNCHER;
+        return mst_no_memory();
     }
     place = &found->place;
     if (!mst_surroundings_discover(found, MST_ASKER_AGENT)) {

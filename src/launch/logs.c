@@ -44,8 +44,8 @@ static int make_folders(char *path)
 
 static int refuse(const char *given, int error)
 {
-    mst_say("--log-dir %s: %s; name a folder in which this user can write", given, strerror(error));
-    return MST_EXIT_LAUNCHER;
+    return mst_refuse("--log-dir %s: %s; name a folder in which this user can write", given,
+                      strerror(error));
 }
 
 int mst_logs_open(struct mst_logs *logs, const char *given, const char *job)
@@ -57,9 +57,9 @@ int mst_logs_open(struct mst_logs *logs, const char *given, const char *job)
         return 0;
     }
     if (strchr(job, '/') != NULL || job[0] == '.') {
-        mst_say("--log-dir %s: the job's name '%s' can name no folder; choose another with -j",
-                given, job);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse(
+            "--log-dir %s: the job's name '%s' can name no folder; choose another with -j", given,
+            job);
     }
     if ((size_t)snprintf(path, sizeof path, "%s", given) >= sizeof path) {
         return refuse(given, ENAMETOOLONG);

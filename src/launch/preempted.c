@@ -115,12 +115,10 @@ int mst_preempted_open(struct mst_run_job *job)
     announcer->ctx = announcer->publishing.ctx = job;
     preempted->indices = calloc(job->places.count, sizeof *preempted->indices);
     if (preempted->indices == NULL) {
-        mst_say("out of memory");
-        return MST_EXIT_LAUNCHER;
+        return mst_no_memory();
     }
     if (mst_sources_open(&announcer->sources, &options, why, sizeof why) != MUSTER_OK) {
-        mst_say("%s", why);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("%s", why);
     }
     return 0;
 }

@@ -30,8 +30,8 @@ static int open_beside(const struct mst_report *report, char *path, size_t room)
 
 static int refuse(const char *given, const char *reason)
 {
-    mst_say("--report %s: %s; name a file in a folder in which this user can write", given, reason);
-    return MST_EXIT_LAUNCHER;
+    return mst_refuse("--report %s: %s; name a file in a folder in which this user can write",
+                      given, reason);
 }
 
 /* Where FILE is: of a link that is there, what it leads to. NULL, or why there can be none. */

@@ -63,19 +63,6 @@ static int find_program(struct mst_run_job *job)
     return MST_EXIT_NOT_FOUND;
 }
 
-static int no_memory(void)
-{
-    char why[128];
-
-    if (mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP)) {
-        mst_say("out of memory");
-    } else {
-        mst_descriptors_text(why, sizeof why);
-        mst_say("%s", why);
-    }
-    return MST_EXIT_LAUNCHER;
-}
-
 /* ---- what happens ---- */
 
 static void on_child(uv_signal_t *handle, int number)
@@ -241,28 +228,19 @@ static int start_service(struct mst_run_job *job)
     struct mst_nodes *nodes = &job->nodes;
     const char *http = job->service.http;
     struct muster_error err;
-    int code;
 
     if (mst_service_start(job, &err) != MUSTER_OK) {
-        mst_say("%s", err.text);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("%s", err.text);
     }
     if (*http != '\0') {
         mst_say("health and metrics on %s%s", *http == 'u' ? "" : "http://", http);
     }
     (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->service.addr);
     if (mst_session_open(&job->session, job, 0, OPEN_LIMIT_MS, &nodes->number, &err) != MUSTER_OK) {
-        mst_say("%s", err.text);
-        mst_service_kill(&job->service);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("%s", err.text);
     }
     mst_nodes_begin(job);
-    code = mst_nodes_publish(job);
-    if (code != 0) {
-        mst_session_close(&job->session);
-        mst_service_kill(&job->service);
-    }
-    return code;
+    return mst_nodes_publish(job);
 }
 
 uint32_t mst_run_indices(const struct mst_run_options *options)
@@ -282,14 +260,16 @@ uint32_t mst_run_enough(const struct mst_run_options *options)
 
 static void run_all(struct mst_run_job *job)
 {
-    job->end.launch_code = job->nodes.first ? start_service(job) : 0;
+    job->end.launch_code = mst_preempted_open(job);
+    if (job->end.launch_code == 0 && job->nodes.first) {
+        job->end.launch_code = start_service(job);
+    }
     if (job->end.launch_code != 0) {
         return;
     }
     if (mst_environment_init(&job->environment, environ) != MUSTER_OK ||
         !mst_variables_set(&job->environment, job)) {
-        mst_service_kill(&job->service);
-        job->end.launch_code = no_memory();
+        job->end.launch_code = mst_no_memory();
         return;
     }
     mst_say_with_output(job->output);
@@ -325,7 +305,8 @@ static void release(struct mst_run_job *job)
     (void)pthread_mutex_destroy(&job->shared.lock);
 }
 
-static bool prepare(struct mst_run_job *job)
+/* 0, or the exit code after one line. */
+static int prepare(struct mst_run_job *job)
 {
     job->places.count = job->options->nproc + job->options->spares;
     job->places.list = calloc(job->places.count, sizeof *job->places.list);
@@ -333,10 +314,9 @@ static bool prepare(struct mst_run_job *job)
         mst_output_new(&job->output, job->options->label) == MUSTER_OK &&
         mst_death_new(&job->death, mst_place_told, job, MST_DEATH_BEST) == MUSTER_OK &&
         start_loop(job) && mst_nodes_prepare(job)) {
-        return true;
+        return 0;
     }
-    (void)no_memory();
-    return false;
+    return mst_no_memory();
 }
 
 /* Before the secret that is there already is taken for this run's: it may be about to go. */
@@ -347,12 +327,10 @@ static int own_job(struct mst_run_job *job)
 
     if (!mst_descriptors_left(DESCRIPTORS_OF_A_RUN)) {
         mst_descriptors_text(why, sizeof why);
-        mst_say("%s", why);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("%s", why);
     }
     if (mst_service_claim(job, &err) != MUSTER_OK) {
-        mst_say("%s", err.text);
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("%s", err.text);
     }
     return 0;
 }
@@ -380,8 +358,7 @@ static int enter(struct mst_run_job *job)
     if (!mst_keeper_start(&job->keeper,
                           options->join == NULL ? options->nproc + options->spares : PLACES_MAX,
                           job->tag)) {
-        mst_say("no keeper for the ranks: %s", strerror(errno));
-        return MST_EXIT_LAUNCHER;
+        return mst_refuse("no keeper for the ranks: %s", strerror(errno));
     }
     if (options->join == NULL && (code = own_job(job)) != 0) {
         return code;
@@ -391,14 +368,7 @@ static int enter(struct mst_run_job *job)
 
 static int run_to_end(struct mst_run_job *job)
 {
-    if (!prepare(job)) {
-        job->end.launch_code = MST_EXIT_LAUNCHER;
-        return MST_EXIT_LAUNCHER;
-    }
-    job->end.launch_code = mst_preempted_open(job);
-    if (job->end.launch_code == 0) {
-        run_all(job);
-    }
+    run_all(job);
     mst_preempted_close(job);
     mst_session_close(&job->session); /* its callbacks wake the loop */
     mst_service_kill(&job->service);
@@ -424,6 +394,9 @@ int mst_run(const struct mst_run_options *options)
     code = mst_report_open(&job.report, options->report, job.host);
     if (code == 0) {
         code = enter(&job);
+    }
+    if (code == 0) {
+        code = prepare(&job);
     }
     job.end.launch_code = code;
     if (code == 0) {

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "launch/run.h"
+#include "os/descriptors.h"
 
 /* Where mst_say writes. */
 static int said_to = STDERR_FILENO;
@@ -21,19 +23,46 @@ const char *mst_said_last(void)
 }
 
 /* One line, whatever others wrote into their names and texts. */
-void mst_say(const char *format, ...)
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
 {
     char words[4096], line[4096 + 1];
     struct mst_text text = mst_text_in(line, sizeof line - 1);
-    va_list args;
 
-    va_start(args, format);
     (void)vsnprintf(words, sizeof words, format, args);
-    va_end(args);
     mst_text_format(&text, "muster run: %.*s", MST_TEXT_ARGS(words));
     (void)snprintf(last, sizeof last, "%.*s", (int)sizeof last - 1, line + strlen("muster run: "));
     line[text.size] = '\n';
     (void)!write(said_to, line, text.size + 1); /* at once: the ranks write there too */
+}
+
+void mst_say(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
+int mst_refuse(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return MST_EXIT_LAUNCHER;
+}
+
+int mst_no_memory(void)
+{
+    char why[128];
+
+    if (mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP)) {
+        return mst_refuse("out of memory");
+    }
+    mst_descriptors_text(why, sizeof why);
+    return mst_refuse("%s", why);
 }
 
 /* While ranks run, what is said goes the way of their output. A terminal or a pager that is held up

@@ -7,6 +7,10 @@
 /* One line on stderr, "muster run: ...". Main thread. */
 void mst_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The same, where the run goes no further: MST_EXIT_LAUNCHER. */
+int mst_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int mst_no_memory(void); /* no memory, or no descriptors */
+
 /* The last such line, without what it begins with; empty: nothing was said. */
 const char *mst_said_last(void);
 
