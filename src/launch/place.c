@@ -162,7 +162,7 @@ static bool adopt(struct mst_place *place, struct mst_process *process)
     place->attempts++;
     place->life = process->life;
     place->state = MST_PLACE_RUNS;
-    mst_keeper_add(&job->keeper, process->pid);
+    mst_keeper_keep(&job->keeper, (struct mst_kept){.group = process->pid});
     mst_shared_lock(&job->shared);
     process->older = job->places.processes;
     job->places.processes = process;
@@ -310,8 +310,9 @@ static void keep_rank(const struct mst_run_job *job, struct mst_process *process
 
     if (rank != process->client_kept) {
         process->client_kept = rank;
-        mst_keeper_rank(&job->keeper, process->pid, (pid_t)rank,
-                        atomic_load(&mst_process_page(process)->start));
+        mst_keeper_keep(&job->keeper,
+                        (struct mst_kept){process->pid, (pid_t)rank,
+                                          atomic_load(&mst_process_page(process)->start)});
     }
 }
 

@@ -40,8 +40,7 @@ static bool runs(pid_t pid)
 
 static int left_ms(uint64_t until_ns)
 {
-    uint64_t now_ns = mst_system_now_ns();
-    uint64_t left = mst_ms_until(until_ns, now_ns);
+    uint64_t left = mst_ms_until(until_ns, mst_system_now_ns());
 
     return left < INT_MAX ? (int)left : INT_MAX;
 }

@@ -40,14 +40,8 @@ static void stand_apart(void)
     }
 }
 
-/* What it keeps, and a message: a group that came or has a rank now, or minus the one that went. */
-struct kept {
-    pid_t group; /* 0: a free row */
-    pid_t rank;  /* 0: none is known */
-    uint64_t start;
-};
-
-static struct kept *row_of(struct kept *rows, unsigned most, pid_t group)
+/* A message is what is to be kept, or minus the group that has ended. A free row has no group. */
+static struct mst_kept *row_of(struct mst_kept *rows, unsigned most, pid_t group)
 {
     for (unsigned i = 0; i < most; i++) {
         if (rows[i].group == group) {
@@ -57,16 +51,16 @@ static struct kept *row_of(struct kept *rows, unsigned most, pid_t group)
     return NULL;
 }
 
-static void hear(struct kept *rows, unsigned most, const struct kept *message)
+static void hear(struct mst_kept *rows, unsigned most, const struct mst_kept *message)
 {
     bool comes = message->group > 0;
-    struct kept *row = row_of(rows, most, comes ? message->group : -message->group);
+    struct mst_kept *row = row_of(rows, most, comes ? message->group : -message->group);
 
     if (row == NULL && comes) {
         row = row_of(rows, most, 0);
     }
     if (row != NULL) {
-        *row = comes ? *message : (struct kept){.group = 0};
+        *row = comes ? *message : (struct mst_kept){.group = 0};
     }
 }
 
@@ -79,9 +73,9 @@ static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
 }
 
 /* `apart` is closed, so that the run goes on, once this is no part of what may end the run. */
-static _Noreturn void keep(int line, int apart, struct kept *rows, unsigned most, uint64_t run)
+static _Noreturn void keep(int line, int apart, struct mst_kept *rows, unsigned most, uint64_t run)
 {
-    struct kept message;
+    struct mst_kept message;
 
     stand_apart();
     (void)close(apart);
@@ -103,7 +97,7 @@ static _Noreturn void keep(int line, int apart, struct kept *rows, unsigned most
 /* -1: there can be none. */
 static pid_t start(const int line[2], const int apart[2], unsigned most, uint64_t run)
 {
-    struct kept *rows = calloc(most, sizeof *rows);
+    struct mst_kept *rows = calloc(most, sizeof *rows);
     pid_t pid;
 
     if (rows == NULL) {
@@ -119,18 +113,10 @@ static pid_t start(const int line[2], const int apart[2], unsigned most, uint64_
     return pid;
 }
 
-/* Until the other end is closed. */
-static void wait_for_end(int fd)
-{
-    char none;
-
-    while (read(fd, &none, 1) < 0 && errno == EINTR) {
-    }
-}
-
 bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
 {
     int line[2], apart[2];
+    char none;
     pid_t pid;
 
     *keeper = (struct mst_keeper){0};
@@ -148,34 +134,25 @@ bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
     if (pid < 0) {
         (void)close(line[1]);
     } else {
-        wait_for_end(apart[0]);
+        while (read(apart[0], &none, 1) < 0 && errno == EINTR) { /* until it is closed */
+        }
         *keeper = (struct mst_keeper){.pid = pid, .line = line[1]};
     }
     (void)close(apart[0]);
     return pid >= 0;
 }
 
-/* If it is gone, somebody killed it: then the parent-death signal is what is left. */
-static void say(const struct mst_keeper *keeper, struct kept message)
+/* If the keeper was killed, what is left is the parent-death signal. */
+void mst_keeper_keep(const struct mst_keeper *keeper, struct mst_kept kept)
 {
     if (keeper->pid != 0) {
-        (void)!write(keeper->line, &message, sizeof message);
+        (void)!write(keeper->line, &kept, sizeof kept);
     }
-}
-
-void mst_keeper_add(const struct mst_keeper *keeper, pid_t group)
-{
-    say(keeper, (struct kept){.group = group});
-}
-
-void mst_keeper_rank(const struct mst_keeper *keeper, pid_t group, pid_t rank, uint64_t start)
-{
-    say(keeper, (struct kept){.group = group, .rank = rank, .start = start});
 }
 
 void mst_keeper_remove(const struct mst_keeper *keeper, pid_t group)
 {
-    say(keeper, (struct kept){.group = -group});
+    mst_keeper_keep(keeper, (struct mst_kept){.group = -group});
 }
 
 void mst_keeper_stop(struct mst_keeper *keeper)

@@ -13,22 +13,27 @@
 
 struct mst_keeper {
     pid_t pid; /* 0: there is none, and the other functions do nothing */
-    int line;  /* what is written here it hears; its end is the run's */
+    int line;  /* what is written here it reads; its end is the run's */
+};
+
+/* What it keeps: a process group, and the rank that its progress page names. */
+struct mst_kept {
+    pid_t group;
+    pid_t rank;     /* 0: none is known */
+    uint64_t start; /* of the rank: process/proc_stat.h */
 };
 
 /* For at most `most` groups at a time, and all else that has the run's tag. False with errno set.
  * Before there are threads. */
 bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run);
 
-void mst_keeper_add(const struct mst_keeper *keeper, pid_t group);
-
-/* The rank that the group's progress page names, and when it was started (process/proc_stat.h). */
-void mst_keeper_rank(const struct mst_keeper *keeper, pid_t group, pid_t rank, uint64_t start);
+/* A new group, or its rank is another one. */
+void mst_keeper_keep(const struct mst_keeper *keeper, struct mst_kept kept);
 
 /* Before the group's leader is waited for: then its number may be another's. */
 void mst_keeper_remove(const struct mst_keeper *keeper, pid_t group);
 
-/* The end of the run, as the keeper sees it; waits until the keeper is gone. */
+/* The end of the run, as the keeper sees it; waits until the keeper has ended. */
 void mst_keeper_stop(struct mst_keeper *keeper);
 
 #endif

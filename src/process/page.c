@@ -83,17 +83,13 @@ muster_status mst_page_create(struct mst_page **out, int *fd_out)
 muster_status mst_page_map(struct mst_page **out, int fd)
 {
     struct stat status;
-    struct mst_page *page;
+    struct mst_page *page = NULL;
 
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_size < (off_t)MST_PAGE_SIZE_MIN) {
-        return MUSTER_EINVAL;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_size >= (off_t)MST_PAGE_SIZE_MIN) {
+        page = map(fd);
     }
-    page = map(fd);
-    if (page == NULL) {
-        return MUSTER_EINVAL;
-    }
-    if (page->version != MST_PAGE_VERSION || page->size < MST_PAGE_SIZE_MIN) {
+    if (page == NULL || page->version != MST_PAGE_VERSION || page->size < MST_PAGE_SIZE_MIN) {
         mst_page_unmap(page);
         return MUSTER_EINVAL;
     }
@@ -118,14 +114,6 @@ void mst_page_turn(struct mst_page *page, enum mst_page_phase phase)
     atomic_store(&page->turn, turn);
 }
 
-/* Only that thread writes it. */
-static void wait_turns(struct mst_page *page)
-{
-    atomic_store_explicit(&page->waits,
-                          atomic_load_explicit(&page->waits, memory_order_relaxed) + 1,
-                          memory_order_release);
-}
-
 void mst_page_wait_begin(struct mst_page *page, const char *what)
 {
     size_t size = what != NULL ? strnlen(what, sizeof page->waits_for - 1) : 0;
@@ -134,12 +122,15 @@ void mst_page_wait_begin(struct mst_page *page, const char *what)
         memcpy(page->waits_for, what, size);
     }
     page->waits_for[size] = '\0';
-    wait_turns(page);
+    mst_page_wait_end(page); /* the count grows at both ends */
 }
 
 void mst_page_wait_end(struct mst_page *page)
 {
-    wait_turns(page);
+    uint64_t waits =
+        atomic_load_explicit(&page->waits, memory_order_relaxed); /* written here only */
+
+    atomic_store_explicit(&page->waits, waits + 1, memory_order_release);
 }
 
 _Atomic uint32_t *mst_page_word(struct mst_page *page)

@@ -32,29 +32,20 @@ static int executable(const char *path)
     return 0;
 }
 
-/* One folder of PATH; an empty one is the current one. */
-static int in_folder(const char *folder, size_t size, const char *program, char path[PATH_MAX])
-{
-    int length = size == 0 ? snprintf(path, PATH_MAX, "./%s", program)
-                           : snprintf(path, PATH_MAX, "%.*s/%s", (int)size, folder, program);
-
-    return length < 0 || length >= PATH_MAX ? ENOENT : executable(path);
-}
-
 static int in_folders(const char *folders, const char *program, char path[PATH_MAX])
 {
     int worst = ENOENT;
 
     while (*program != '\0') {
-        size_t size = strcspn(folders, ":");
-        int error = in_folder(folders, size, program, path);
+        size_t size = strcspn(folders, ":"); /* an empty folder is the current one */
+        int length = snprintf(path, PATH_MAX, "%.*s/%s", size > 0 ? (int)size : 1,
+                              size > 0 ? folders : ".", program);
+        int error = length < 0 || length >= PATH_MAX ? ENOENT : executable(path);
 
         if (error == 0) {
             return 0;
         }
-        if (error == EACCES) {
-            worst = EACCES;
-        }
+        worst = error == EACCES ? EACCES : worst;
         if (folders[size] == '\0') {
             break;
         }
@@ -70,11 +61,7 @@ int mst_spawn_find(const char *program, char path[PATH_MAX])
     if (strchr(program, '/') == NULL) {
         return in_folders(folders != NULL ? folders : STANDARD_PATH, program, path);
     }
-    if (strlen(program) >= PATH_MAX) {
-        return ENOENT;
-    }
-    (void)snprintf(path, PATH_MAX, "%s", program);
-    return executable(path);
+    return (size_t)snprintf(path, PATH_MAX, "%s", program) < PATH_MAX ? executable(path) : ENOENT;
 }
 
 /* 0, or the error number. */

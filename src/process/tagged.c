@@ -178,22 +178,13 @@ static bool stat_of(pid_t pid, struct mst_proc_stat *out)
     return is_there;
 }
 
-/* Whether the process had another environment than the `size` bytes that were read: exec takes the
- * old memory away before it fills the new one, and in between there is nothing to read. */
-static bool is_within_exec(pid_t pid, uint64_t size)
-{
-    struct mst_proc_stat stat;
-
-    return stat_of(pid, &stat) && (stat.flags & KERNEL_THREAD) == 0 &&
-           (stat.env_end == 0 || size != stat.env_end - stat.env_start);
-}
-
 enum tag { TAG_NONE, TAG_FOUND, TAG_AGAIN };
 
 /* NONE: it has none, or belongs to somebody else, or has ended. AGAIN: it is within exec. */
 static enum tag tag_of(pid_t pid, char tag[MST_TAG_ROOM])
 {
     struct reading reading = {0};
+    struct mst_proc_stat stat;
     int fd = open_of(pid, "/environ");
     char block[BLOCK];
     uint64_t size = 0;
@@ -211,7 +202,15 @@ static enum tag tag_of(pid_t pid, char tag[MST_TAG_ROOM])
     } while (!reading.found && (got > 0 || (got < 0 && errno == EINTR)));
     close_or_keep(fd);
     memcpy(tag, reading.value, sizeof reading.value);
-    return reading.found ? TAG_FOUND : is_within_exec(pid, size) ? TAG_AGAIN : TAG_NONE;
+    if (reading.found) {
+        return TAG_FOUND;
+    }
+    /* Where there is an environment and less was read, it is within exec, which takes the old
+     * memory away before it fills the new one. */
+    return stat_of(pid, &stat) && (stat.flags & KERNEL_THREAD) == 0 &&
+                   (stat.env_end == 0 || size != stat.env_end - stat.env_start)
+               ? TAG_AGAIN
+               : TAG_NONE;
 }
 
 static enum tag tag_after_exec(pid_t pid, char tag[MST_TAG_ROOM])
@@ -278,12 +277,12 @@ struct killed {
 /* One that is killed still shows its environment for a moment. */
 static bool is_news(const struct killed *killed, pid_t pid)
 {
-    for (unsigned i = 0; i < killed->count; i++) {
-        if (killed->pids[i] == pid) {
-            return false;
-        }
+    unsigned i = 0;
+
+    while (i < killed->count && killed->pids[i] != pid) {
+        i++;
     }
-    return true;
+    return i == killed->count;
 }
 
 /* How many were killed that had not been before. */

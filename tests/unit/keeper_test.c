@@ -44,10 +44,10 @@ static void at_the_end_the_groups_that_are_left_are_killed(void **state)
 
     (void)state;
     assert_true(mst_keeper_start(&keeper, 2, 0));
-    mst_keeper_add(&keeper, stays);
-    mst_keeper_add(&keeper, goes);
+    mst_keeper_keep(&keeper, (struct mst_kept){.group = stays});
+    mst_keeper_keep(&keeper, (struct mst_kept){.group = goes});
     mst_keeper_remove(&keeper, stays);
-    mst_keeper_add(&keeper, comes); /* where the removed one was */
+    mst_keeper_keep(&keeper, (struct mst_kept){.group = comes}); /* where the removed one was */
     mst_keeper_stop(&keeper);
     assert_int_equal(ended_by(goes), SIGKILL);
     assert_int_equal(ended_by(comes), SIGKILL);
@@ -66,10 +66,11 @@ static void at_the_end_the_ranks_are_killed_that_have_left_their_groups(void **s
 
     (void)state;
     assert_true(mst_keeper_start(&keeper, 2, 0));
-    mst_keeper_add(&keeper, wrapper);
-    mst_keeper_rank(&keeper, wrapper, rank, start);
-    mst_keeper_add(&keeper, another);
-    mst_keeper_rank(&keeper, another, getpid(), start + 1000000); /* so this one stays */
+    mst_keeper_keep(&keeper, (struct mst_kept){.group = wrapper});
+    mst_keeper_keep(&keeper, (struct mst_kept){wrapper, rank, start});
+    mst_keeper_keep(&keeper, (struct mst_kept){.group = another});
+    mst_keeper_keep(&keeper,
+                    (struct mst_kept){another, getpid(), start + 1000000}); /* so this one stays */
     assert_int_equal(kill(rank, SIGSTOP), 0);
     mst_keeper_stop(&keeper);
     assert_int_equal(ended_by(wrapper), SIGKILL);
@@ -85,7 +86,7 @@ static void what_ends_the_run_does_not_end_the_keeper_first(void **state)
 
     (void)state;
     assert_true(mst_keeper_start(&keeper, 1, 0));
-    mst_keeper_add(&keeper, group);
+    mst_keeper_keep(&keeper, (struct mst_kept){.group = group});
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         assert_int_equal(kill(keeper.pid, numbers[i]), 0);
     }
