@@ -84,36 +84,28 @@ static void begin(struct mst_announcer *announcer, muster_client *client, uint64
     }
 }
 
-static void add_unheard(const struct mst_lib_publish *publish, char *line, size_t room)
-{
-    size_t size = strlen(line);
-
-    mst_text_print(line + size, room - size, "; " MST_LIB_UNHEARD,
-                   mst_lib_publish_job(publish->client));
-}
-
 static void tell(const struct mst_announcer *announcer)
 {
     const struct mst_sources_known *given = &announcer->given;
     const struct mst_lib_publish *publish = &announcer->publishing.publish;
     char line[MST_SOURCE_REASON_ROOM + 640];
+    struct mst_text text = mst_text_in(line, sizeof line);
 
     if (publish->written == 0) {
         return; /* others had told the same */
     }
     if (announcer->withdraws) {
-        (void)snprintf(line, sizeof line, "the notice of '%s' is withdrawn: %s", given->source,
-                       given->notice.reason);
+        mst_text_format(&text, "the notice of '%s' is withdrawn: %s", given->source,
+                        given->notice.reason);
     } else {
-        (void)snprintf(line, sizeof line,
-                       "%s of '%s' for %s: %s; %s%" PRId64 ".%" PRId64 " s are left",
-                       given->notice.advisory ? "an advisory notice" : "a notice", given->source,
-                       given->notice.whole_job ? "the whole job" : "this node",
-                       given->notice.reason, given->assumed ? "it is assumed that " : "",
-                       given->notice.left_ms / 1000, given->notice.left_ms % 1000 / 100);
+        mst_text_format(&text, "%s of '%s' for %s: %s; %s" MST_SECONDS " are left",
+                        given->notice.advisory ? "an advisory notice" : "a notice", given->source,
+                        given->notice.whole_job ? "the whole job" : "this node",
+                        given->notice.reason, given->assumed ? "it is assumed that " : "",
+                        MST_SECONDS_ARGS(given->notice.left_ms));
     }
     if (publish->unheard) {
-        add_unheard(publish, line, sizeof line);
+        mst_text_format(&text, "; " MST_LIB_UNHEARD, mst_lib_publish_job(publish->client));
     }
     announcer->say(announcer->ctx, line);
 }

@@ -16,24 +16,9 @@
 
 bool mst_faults_told(const struct mst_fault *fault)
 {
-    switch (fault->kind) {
-    case MST_CAUSE_FAULT:
-    case MST_CAUSE_SOFT_TIMEOUT:
-    case MST_CAUSE_UNHEALTHY:
-    case MST_CAUSE_AGAIN:
-    case MST_CAUSE_ABORTED:
-        return true;
-    case MST_CAUSE_NONE:
-    case MST_CAUSE_EXIT:
-    case MST_CAUSE_SIGNAL:
-    case MST_CAUSE_GONE:
-    case MST_CAUSE_LEASE:
-    case MST_CAUSE_EVICTED:
-    case MST_CAUSE_LEFT:
-    case MST_CAUSE_HARD_TIMEOUT:
-        break;
-    }
-    return false;
+    return fault->kind == MST_CAUSE_FAULT || fault->kind == MST_CAUSE_SOFT_TIMEOUT ||
+           fault->kind == MST_CAUSE_UNHEALTHY || fault->kind == MST_CAUSE_AGAIN ||
+           fault->kind == MST_CAUSE_ABORTED;
 }
 
 void mst_faults_what(const struct mst_fault *fault, char *text, size_t room)
@@ -134,7 +119,7 @@ void mst_faults_look(struct mst_faults *faults, const struct mst_group *group)
     bool gave_up;
 
     mst_shared_lock(faults->shared);
-    gave_up = mst_group_gave_up(group);
+    gave_up = mst_group_begins(group) || group->told > group->life; /* also by another node */
     count = faults->heard_count;
     missed = faults->missed;
     memcpy(heard, faults->heard, count * sizeof *heard);

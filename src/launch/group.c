@@ -118,17 +118,6 @@ bool mst_group_begins(const struct mst_group *group)
     return group->ends || group->asks;
 }
 
-bool mst_group_gave_up(const struct mst_group *group)
-{
-    return mst_group_begins(group) || group->told > group->life;
-}
-
-void mst_group_begin(struct mst_group *group)
-{
-    group->ends = group->asks = false;
-    group->life = group->told;
-}
-
 void mst_group_look(struct mst_run_job *job)
 {
     struct mst_group *group = &job->group;

@@ -43,10 +43,4 @@ void mst_group_look(struct mst_run_job *job);
 /* Whether it begins anew, or may. */
 bool mst_group_begins(const struct mst_group *group);
 
-/* The same, also if only another node's word says so. With the run's lock held. */
-bool mst_group_gave_up(const struct mst_group *group);
-
-/* This node is new in the run, or again: it begins in the life the others are in. */
-void mst_group_begin(struct mst_group *group);
-
 #endif

@@ -32,14 +32,6 @@ static uint16_t port_of(const char *job)
     return (uint16_t)(PORT_FIRST + hash % PORT_COUNT);
 }
 
-/* Whether there is anything that only the launcher can say. Inside a rank its variables are those
- * of the run around, and one node needs nobody. */
-static bool asked(const struct mst_run_options *options)
-{
-    return options->join == NULL && options->node_rank < 0 && options->nodes_max != 1 &&
-           getenv("MUSTER_INDEX") == NULL;
-}
-
 static int take_secret(struct mst_run_options *options, struct mst_launched *launched)
 {
     struct muster_error err;
@@ -88,7 +80,9 @@ int mst_launched_take(struct mst_run_options *options, struct mst_launched *laun
     const struct mst_discovered *place;
     int code = 0;
 
-    if (!asked(options)) {
+    /* Inside a rank its variables are those of the run around, and one node needs nobody. */
+    if (options->join != NULL || options->node_rank >= 0 || options->nodes_max == 1 ||
+        getenv("MUSTER_INDEX") != NULL) {
         return 0;
     }
     found = calloc(1, sizeof *found);

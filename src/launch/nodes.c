@@ -21,12 +21,6 @@
 
 /* ---- what the service tells, with the client's lock held ---- */
 
-static bool is_here(const struct mst_who *who)
-{
-    return who->state == MST_PRESENT || who->state == MST_SILENT || who->state == MST_JOINING ||
-           who->state == MST_SPARE;
-}
-
 static void on_agent(struct mst_run_job *job, const struct mst_who *who)
 {
     struct mst_peer *peer;
@@ -36,7 +30,7 @@ static void on_agent(struct mst_run_job *job, const struct mst_who *who)
     }
     peer = &job->nodes.peers[who->index];
     peer->seen = true;
-    peer->here = is_here(who);
+    peer->here = mst_state_is_here(who->state);
     if (!peer->here) {
         peer->state = MST_PEER_RUNS;
     }
@@ -47,7 +41,7 @@ static void on_member(struct mst_run_job *job, const struct mst_who *who)
     if (who->role == MST_ROLE_AGENT) {
         on_agent(job, who);
     } else if (who->role == MST_ROLE_RANK && who->index < mst_run_indices(job->options)) {
-        job->nodes.ranks_here[who->index] = is_here(who);
+        job->nodes.ranks_here[who->index] = mst_state_is_here(who->state);
     }
     if (who->role == MST_ROLE_RANK || who->role == MST_ROLE_WORKER) {
         mst_place_member(job, who);
@@ -256,7 +250,8 @@ void mst_nodes_begin(struct mst_run_job *job)
         job->places.list[i].asks = job->places.list[i].refused = false;
     }
     job->group.claim = (struct mst_note){0};
-    mst_group_begin(&job->group);
+    job->group.ends = job->group.asks = false;
+    job->group.life = job->group.told; /* the one the others are in */
     mst_shared_unlock(&job->shared);
     nodes->finished = (struct mst_note){0};
     mst_preempted_begin(job);
@@ -376,15 +371,6 @@ static bool late(const struct mst_run_job *job)
     return mst_lib_now_ns() - job->nodes.over_ns > (uint64_t)FAREWELL_MS * NS_PER_MS;
 }
 
-/* Ended well, as far as this node knows: so did the others, or they will say otherwise. */
-static bool done_everywhere(struct mst_run_job *job)
-{
-    muster_status status;
-
-    mst_nodes_state(job, MST_PEER_DONE);
-    return mst_session_told(&job->session, &job->nodes.state, &status) && all_of(job).done;
-}
-
 /* This node decided the end, unless another was earlier: then it is the other's. */
 static bool cause_is_told(struct mst_run_job *job)
 {
@@ -423,13 +409,17 @@ static bool cause_is_known(struct mst_run_job *job)
 
 static bool nothing_left_to_say(struct mst_run_job *job)
 {
+    muster_status status;
+
     if (job->end.how == MST_ENDS_FAILED || job->end.how == MST_ENDS_SIGNAL) {
         return cause_is_told(job);
     }
     if (job->end.how == MST_ENDS_ELSEWHERE) {
         return cause_is_known(job);
     }
-    return done_everywhere(job);
+    /* Ended well, as far as this node knows: so did the others, or they will say otherwise. */
+    mst_nodes_state(job, MST_PEER_DONE);
+    return mst_session_told(&job->session, &job->nodes.state, &status) && all_of(job).done;
 }
 
 bool mst_nodes_may_leave(struct mst_run_job *job)
@@ -520,16 +510,6 @@ static void take_answers(struct mst_run_job *job)
     }
 }
 
-static bool nobody_says(struct mst_run_job *job)
-{
-    bool missed;
-
-    mst_shared_lock(&job->shared);
-    missed = job->nodes.listed && !job->nodes.all_told;
-    mst_shared_unlock(&job->shared);
-    return missed;
-}
-
 /* Without those that are not started again, if all others were there. */
 static bool enough_may_be_left(const struct mst_run_job *job)
 {
@@ -567,19 +547,20 @@ static void give_up_refused(struct mst_run_job *job)
 void mst_nodes_look(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
-    bool end;
+    bool end, nobody_says;
     uint32_t restarts;
     int number;
 
     mst_shared_lock(&job->shared);
     end = nodes->end_told;
+    nobody_says = nodes->listed && !nodes->all_told;
     number = nodes->end_signal;
     restarts = nodes->restarts_told;
     mst_shared_unlock(&job->shared);
     if (!nodes->joining) {
         take_answers(job);
     }
-    if (nobody_says(job)) {
+    if (nobody_says) {
         widen(job);
     }
     say_all(job);
@@ -620,10 +601,9 @@ static void on_silence(struct mst_run_job *job)
     } else if (job->end.how == MST_GOES_ON &&
                now_ns - nodes->silent_since_ns >
                    (uint64_t)job->options->service_wait_ms * NS_PER_MS) {
-        mst_say("the service at %s did not answer for %" PRId64 ".%" PRId64
-                " s (--service-wait); this node ends",
-                nodes->addr, job->options->service_wait_ms / 1000,
-                job->options->service_wait_ms % 1000 / 100);
+        mst_say("the service at %s did not answer for " MST_SECONDS
+                " (--service-wait); this node ends",
+                nodes->addr, MST_SECONDS_ARGS(job->options->service_wait_ms));
         nodes->alone = "the service did not answer";
         job->end.launch_code = MST_EXIT_LAUNCHER;
         mst_ending_begin(job, MST_ENDS_ALONE, SIGTERM);
@@ -635,7 +615,6 @@ static void on_tick(uv_timer_t *timer)
     struct mst_run_job *job = timer->data;
 
     if (!job->end.closing && !job->nodes.joining) {
-
         on_silence(job);
         mst_ending_look(job);
     }

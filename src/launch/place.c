@@ -361,18 +361,14 @@ static void give_up(struct mst_place *place)
     mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
 }
 
-/* What others hold now and may give back. */
-static bool is_short(int error)
-{
-    return error == EMFILE || error == ENFILE || error == EAGAIN || error == ENOMEM;
-}
-
 static void on_again(uv_timer_t *timer)
 {
     struct mst_place *place = timer->data;
-    int code = mst_place_start(place);
+    int code = mst_place_start(place), error = place->start_error;
+    /* What others hold now and may give back. */
+    bool is_short = error == EMFILE || error == ENFILE || error == EAGAIN || error == ENOMEM;
 
-    if (code != 0 && place->state != MST_PLACE_RUNS && is_short(place->start_error)) {
+    if (code != 0 && place->state != MST_PLACE_RUNS && is_short) {
         uint64_t delay_ms = mst_back_off_ms(place->early++);
 
         mst_say("#%" PRIu32 " could not be started; trying again in %" PRIu64 " s", place->index,
@@ -440,20 +436,18 @@ void mst_place_go_on(struct mst_place *place, bool may)
 static void failed(struct mst_place *place)
 {
     struct mst_run_job *job = place->job;
+    struct mst_process *process = place->process;
+    bool goes_on = job->end.how == MST_GOES_ON;
 
-    if (job->end.how == MST_GOES_ON && job->nodes.rejoins) {
-        place->process->excused = true;
-        place->state = MST_PLACE_WAITS;
-    } else if (job->end.how != MST_GOES_ON || job->service.lost != 0 || !job->places.uses_muster ||
-               mst_process_aborted(place->process)) {
+    place->state = MST_PLACE_WAITS;
+    if (goes_on && job->nodes.rejoins) {
+        process->excused = true;
+    } else if (!goes_on || job->service.lost != 0 || !job->places.uses_muster ||
+               mst_process_aborted(process)) {
         give_up(place); /* nobody could take it in again, or is to */
-    } else if (mst_process_gave_up(place->process)) {
-        place->state = MST_PLACE_WAITS;
-        mst_group_ask(job, place->process);
-    } else if (mst_group_begins(&job->group)) {
-        place->state = MST_PLACE_WAITS; /* it is started with all others */
-    } else {
-        place->state = MST_PLACE_WAITS;
+    } else if (mst_process_gave_up(process)) {
+        mst_group_ask(job, process);
+    } else if (!mst_group_begins(&job->group)) { /* else it is started with all others */
         mst_nodes_ask_restart(job, place);
     }
 }
@@ -489,19 +483,11 @@ static void look_for_clients(struct mst_run_job *job)
     }
 }
 
-static void tell_leave(const struct mst_process *process)
-{
-    char name[64];
-
-    mst_process_name(process, name, sizeof name);
-    mst_say("%s left the job and ended with status %d; the others go on", name,
-            mst_process_code(process));
-}
-
 static void gone(struct mst_place *place)
 {
     struct mst_run_job *job = place->job;
     struct mst_process *process = place->process;
+    char name[64];
     bool died;
 
     (void)uv_timer_stop(&place->overdue);
@@ -524,7 +510,9 @@ static void gone(struct mst_place *place)
         place->state = MST_PLACE_DONE;
         place->code = mst_process_code(process);
         if (mst_process_left(process) && place->code != 0) {
-            tell_leave(process);
+            mst_process_name(process, name, sizeof name);
+            mst_say("%s left the job and ended with status %d; the others go on", name,
+                    place->code);
         }
         if (process->joined) {
             mst_nodes_finished(job);

@@ -130,12 +130,6 @@ void mst_preempted_close(struct mst_run_job *job)
     job->preempted.announcer.sources = NULL;
 }
 
-void mst_preempted_release(struct mst_run_job *job)
-{
-    free(job->preempted.indices);
-    job->preempted.indices = NULL;
-}
-
 void mst_preempted_begin(struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->places.count; i++) {
@@ -228,8 +222,8 @@ bool mst_preempted_signal(struct mst_run_job *job, int number)
     preempted->signal = number;
     (void)snprintf(reason, sizeof reason, "signal %d (%s) to muster run%s", number,
                    strsignal(number), mst_announcer_in_step() ? ", a step of Slurm" : "");
-    mst_say("%s: a notice for the ranks, which save and end within %" PRId64 ".%" PRId64 " s",
-            strsignal(number), grace_ms / 1000, grace_ms % 1000 / 100);
+    mst_say("%s: a notice for the ranks, which save and end within " MST_SECONDS, strsignal(number),
+            MST_SECONDS_ARGS(grace_ms));
     mst_sources_signal(preempted->announcer.sources, reason, mst_announcer_in_step());
     (void)uv_timer_start(&preempted->end, on_end, (uint64_t)grace_ms, 0);
     mst_preempted_look(job);
@@ -289,7 +283,6 @@ bool mst_preempted_past(const struct mst_run_job *job, const struct mst_process 
 bool mst_preempted_answered(struct mst_run_job *job)
 {
     struct mst_preempted *preempted = &job->preempted;
-
     bool asks = preempted->opened || preempted->signal != 0 || preempted->announcer.published;
 
     if (!asks || job->service.lost != 0 || job->end.launch_code != 0) {

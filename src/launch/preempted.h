@@ -36,7 +36,6 @@ struct mst_preempted {
 /* Before anything runs: opens the sources. 0, or the exit code after one line. */
 int mst_preempted_open(struct mst_run_job *job);
 void mst_preempted_close(struct mst_run_job *job); /* before the session is, or later */
-void mst_preempted_release(struct mst_run_job *job);
 
 /* The session is another one, or the node has another number. */
 void mst_preempted_begin(struct mst_run_job *job);

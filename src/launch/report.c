@@ -283,15 +283,6 @@ void mst_report_cause(const struct mst_run_job *job, char *text, size_t room)
     json_decref(cause);
 }
 
-/* The last line of the output; of a run that never began the one it said instead. */
-static json_t *message_of(const struct mst_run_job *job)
-{
-    struct mst_first_cause cause;
-
-    mst_cause_find(job, &cause);
-    return string_or_null(cause.text[0] != '\0' ? cause.text : mst_said_last());
-}
-
 /* What became of the notices: NULL stands for "there was none that this node knows of". */
 static json_t *preemption_of(const struct mst_run_job *job)
 {
@@ -340,10 +331,13 @@ static json_t *report_of(const struct mst_run_job *job, int code)
     uint64_t took_ms = (mst_lib_now_ns() - job->report.began_ns) / NS_PER_MS;
     json_t *cause = first_cause(job);
     const char *ending = ending_of(cause, code);
+    struct mst_first_cause found;
     struct timespec now;
 
-    if (cause != NULL) {
-        (void)json_object_set_new(cause, "message", message_of(job));
+    if (cause != NULL) { /* the last line; of a run that never began the one it said instead */
+        mst_cause_find(job, &found);
+        (void)json_object_set_new(
+            cause, "message", string_or_null(found.text[0] != '\0' ? found.text : mst_said_last()));
     }
     (void)clock_gettime(CLOCK_REALTIME, &now);
     return json_pack("{s:i, s:o, s:s, s:i, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",

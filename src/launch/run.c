@@ -83,24 +83,18 @@ static void on_child(uv_signal_t *handle, int number)
     mst_ending_look(job);
 }
 
-static bool some_linger(const struct mst_run_job *job)
-{
-    for (uint32_t i = 0; i < job->places.count; i++) {
-        if (job->places.list[i].process != NULL && job->places.list[i].process->lingers) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void on_woken(uv_async_t *handle)
 {
     struct mst_run_job *job = handle->data;
+    bool some_linger = false;
 
     for (uint32_t i = 0; i < job->places.count; i++) {
+        const struct mst_process *process = job->places.list[i].process;
+
         mst_place_notice(&job->places.list[i]);
+        some_linger = some_linger || (process != NULL && process->lingers);
     }
-    if (some_linger(job)) { /* of these the kernel has told once */
+    if (some_linger) { /* of these the kernel has told once */
         on_child(&job->child, SIGCHLD);
     }
     mst_nodes_look(job);
@@ -129,8 +123,8 @@ static void stop(struct mst_run_job *job, int number)
         _exit(128 + number);
     }
     job->end.signal = number;
-    mst_say("%s: stopping within %" PRId64 ".%" PRId64 " s; once more kills at once",
-            strsignal(number), job->options->grace_ms / 1000, job->options->grace_ms % 1000 / 100);
+    mst_say("%s: stopping within " MST_SECONDS "; once more kills at once", strsignal(number),
+            MST_SECONDS_ARGS(job->options->grace_ms));
     mst_ending_begin(job, MST_ENDS_SIGNAL, number);
     mst_ending_look(job);
 }
@@ -148,7 +142,6 @@ static void pass_on(struct mst_run_job *job, int number)
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct mst_run_job *job = handle->data;
-
     bool passed_on = number == SIGUSR1 || number == SIGUSR2;
 
     if (passed_on && (job->end.closing || !mst_preempted_signal(job, number))) {
@@ -214,13 +207,6 @@ static void on_walk(uv_handle_t *handle, void *arg)
     if (!uv_is_closing(handle)) {
         uv_close(handle, NULL);
     }
-}
-
-static void end_loop(struct mst_run_job *job)
-{
-    uv_walk(&job->loop, on_walk, NULL);
-    (void)uv_run(&job->loop, UV_RUN_DEFAULT);
-    (void)uv_loop_close(&job->loop);
 }
 
 static int start_service(struct mst_run_job *job)
@@ -300,7 +286,7 @@ static void release(struct mst_run_job *job)
     mst_environment_fini(&job->environment);
     mst_nodes_release(job);
     mst_service_forget(&job->service);
-    mst_preempted_release(job);
+    free(job->preempted.indices);
     free(job->places.list);
     (void)pthread_mutex_destroy(&job->shared.lock);
 }
@@ -375,7 +361,9 @@ static int run_to_end(struct mst_run_job *job)
     mst_nodes_forget(job); /* while no other run can take the secret for its own */
     mst_service_forget(&job->service);
     mst_preempted_settle(job);
-    end_loop(job); /* signals end us again: nothing is left that needs us, but a reader */
+    uv_walk(&job->loop, on_walk, NULL);
+    (void)uv_run(&job->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&job->loop); /* signals end us again: only a reader still needs us */
     mst_preempted_settled(job);
     mst_say_directly(job->output);
     mst_faults_say_more(&job->faults);

@@ -21,10 +21,10 @@ static void end(struct mst_saving *saving)
     mst_shared_wake(saving->session->shared);
 }
 
-static bool is_later(const struct mst_saving_last *last, const struct mst_preempt_name *name)
+static bool is_later(const struct mst_saving_last *one, const struct mst_saving_last *other)
 {
-    return !last->there || name->generation > last->generation ||
-           (name->generation == last->generation && name->k > last->k);
+    return one->generation > other->generation ||
+           (one->generation == other->generation && one->k > other->k);
 }
 
 static void take_key(struct mst_saving *saving, const struct mst_item *item)
@@ -44,9 +44,9 @@ static void take_key(struct mst_saving *saving, const struct mst_item *item)
                mst_verdict_read(item->value) == MST_VERDICT_WITHDRAWN) {
         known = &saving->withdrawn;
     }
-    if (known != NULL && is_later(known, &name)) {
-        last.generation = name.generation;
-        last.k = name.k;
+    last.generation = name.generation;
+    last.k = name.k;
+    if (known != NULL && (!known->there || is_later(&last, known))) {
         *known = last;
     }
 }
@@ -173,20 +173,15 @@ bool mst_saving_saved(const struct mst_saving *saving, uint64_t generation)
     return saving->complete.there && saving->complete.generation >= generation;
 }
 
-static bool is_of(const struct mst_saving_last *one, const struct mst_saving_last *other)
-{
-    return one->there && one->generation == other->generation && one->k == other->k;
-}
-
 /* It was to be, until the end. */
 static bool is_unsaved(const struct mst_saving *saving, uint64_t generation)
 {
-    const struct mst_saving_last *agreed = &saving->agreed, *complete = &saving->complete;
+    const struct mst_saving_last *agreed = &saving->agreed, *withdrawn = &saving->withdrawn;
 
     return agreed->there && agreed->generation >= generation &&
-           !is_of(&saving->withdrawn, agreed) &&
-           (!complete->there || agreed->generation > complete->generation ||
-            (agreed->generation == complete->generation && agreed->k > complete->k));
+           !(withdrawn->there && withdrawn->generation == agreed->generation &&
+             withdrawn->k == agreed->k) &&
+           (!saving->complete.there || is_later(agreed, &saving->complete));
 }
 
 const struct mst_saving_last *mst_saving_last(const struct mst_saving *saving, uint64_t generation)

@@ -18,6 +18,12 @@ enum mst_state {
     MST_SPARE = 7   /* in no generation: it waits for a rank */
 };
 
+static inline bool mst_state_is_here(enum mst_state state)
+{
+    return state == MST_JOINING || state == MST_PRESENT || state == MST_SILENT ||
+           state == MST_SPARE;
+}
+
 /* One member, as replies describe it. */
 struct mst_who {
     uint32_t index;

@@ -431,13 +431,6 @@ static bool waits_in(const struct mst_watched *one, uint64_t generation)
     return is_of(one, generation) && waits(one);
 }
 
-static bool is_for_soft(const struct mst_watched *one, uint64_t since_ns)
-{
-    int64_t soft_ms = one->hang.last.soft_ms;
-
-    return soft_ms >= 0 && since_ns >= (uint64_t)soft_ms * NS_PER_MS;
-}
-
 uint32_t mst_suspect_waiting(const struct mst_monitor *monitor, uint64_t generation,
                              struct mst_watched **silent_out)
 {
@@ -454,7 +447,8 @@ uint32_t mst_suspect_waiting(const struct mst_monitor *monitor, uint64_t generat
         }
         waits = mst_hang_waits(&one->hang, &since_ns);
         silent = !waits && *silent_out == NULL && mst_hang_silent(&one->hang, &since_ns);
-        if ((!waits && !silent) || !is_for_soft(one, since_ns)) {
+        if ((!waits && !silent) || one->hang.last.soft_ms < 0 ||
+            since_ns < (uint64_t)one->hang.last.soft_ms * NS_PER_MS) {
             *silent_out = NULL;
             return 0;
         }

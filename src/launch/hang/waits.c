@@ -82,19 +82,13 @@ static void read_on(struct mst_waits *waits, const struct mst_reply *reply)
     ask(waits);
 }
 
-/* Several silent ones may compute, and so may one for which nobody waits in a call. */
-static bool are_all(const struct mst_waits *waits)
-{
-    bool fit = waits->silent_count == 0 || (waits->silent_count == 1 && waits->calls);
-
-    return fit && waits->sum + waits->silent_count == waits->ranks;
-}
-
 static void has_read(struct mst_waits *waits)
 {
     uint64_t now_ns = mst_lib_now_ns();
+    /* Several silent ones may compute, and so may one for which nobody waits in a call. */
+    bool fit = waits->silent_count == 0 || (waits->silent_count == 1 && waits->calls);
 
-    if (!are_all(waits)) {
+    if (!fit || waits->sum + waits->silent_count != waits->ranks) {
         waits->in_a_row = 0;
         return;
     }

@@ -587,17 +587,10 @@ static bool detach(void)
     return true;
 }
 
-/* Nobody may be there any more: the rank's death is then ours to tell all the same. */
-static void greet(const struct helper *helper)
-{
-    int32_t own = (int32_t)getpid();
-
-    (void)send(helper->link, &own, sizeof own, MSG_NOSIGNAL);
-}
-
 static bool begin(struct helper *helper)
 {
     const struct mst_helper_options *options = helper->options;
+    int32_t own = (int32_t)getpid();
 
     if (mst_page_map(&helper->page, options->page_fd) != MUSTER_OK) {
         return false;
@@ -615,7 +608,7 @@ static bool begin(struct helper *helper)
         mst_death_add(helper->death, 0, helper->page) != MUSTER_OK) {
         return false;
     }
-    greet(helper);
+    (void)send(helper->link, &own, sizeof own, MSG_NOSIGNAL); /* the rank may be dead already */
     return true;
 }
 

@@ -33,12 +33,6 @@ void mst_helper_notices_fini(struct mst_helper_notices *notices)
 
 /* ---- which ranks there are ---- */
 
-static bool is_here(const struct mst_who *who)
-{
-    return who->state == MST_JOINING || who->state == MST_PRESENT || who->state == MST_SILENT ||
-           who->state == MST_SPARE;
-}
-
 static void put(struct mst_helper_notices *notices, uint32_t index, bool here)
 {
     uint32_t *all = notices->indices;
@@ -66,7 +60,7 @@ void mst_helper_notices_member(struct mst_helper_notices *notices, const struct 
 
     (void)pthread_mutex_lock(&notices->lock);
     if (who->role == MST_ROLE_RANK) {
-        put(notices, who->index, ours && is_here(who));
+        put(notices, who->index, ours && mst_state_is_here(who->state));
     }
     (void)pthread_mutex_unlock(&notices->lock);
 }
@@ -107,14 +101,6 @@ static int64_t setting(const char *name)
     return value;
 }
 
-/* Whoever has asked until now takes nothing back: the same is given by who asks from now on. */
-static void stop_asking(struct mst_helper_notices *notices)
-{
-    mst_announcer_reset(&notices->announcer);
-    mst_sources_close(notices->announcer.sources);
-    notices->announcer.sources = NULL;
-}
-
 static void start_asking(struct mst_helper_notices *notices)
 {
     const struct mst_sources_options options = {
@@ -149,7 +135,8 @@ uint64_t mst_helper_notices_look(struct mst_helper_notices *notices, muster_clie
         return UINT64_MAX;
     }
     if (!asks && notices->announcer.sources != NULL) {
-        stop_asking(notices);
+        mst_announcer_reset(&notices->announcer); /* not taken back: the next one gives the same */
+        mst_helper_notices_fini(notices);
     } else if (asks && notices->announcer.sources == NULL) {
         start_asking(notices);
     }
