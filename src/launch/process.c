@@ -97,7 +97,8 @@ bool mst_process_exited(const struct mst_process *process, int *code_out)
     return exited != 0;
 }
 
-/* A wrapper was killed as soon as its rank was dead. */
+/* A wrapper is killed as soon as its rank is known to be dead: one that ended well before that says
+ * nothing about the rank. */
 void mst_process_gone(struct mst_process *process, int status)
 {
     bool wrapped = mst_process_pid(process) != (uint64_t)process->pid;
@@ -107,6 +108,8 @@ void mst_process_gone(struct mst_process *process, int status)
     process->status = status;
     if (wrapped && process->verdict == MST_CAUSE_NONE && mst_process_exited(process, &code)) {
         process->status = code << 8; /* as waitpid gives it */
+    } else if (wrapped && status == 0 && mst_page_died(mst_process_page(process))) {
+        process->status = SIGKILL;
     }
 }
 

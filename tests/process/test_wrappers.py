@@ -78,8 +78,12 @@ def left(job):
     return marked(job.path) or files_of(job.env) - job.files
 
 
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
 def is_stopped(pid):
-    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+    return state_of(pid) == "T"
 
 
 def is_run(pid):
@@ -165,6 +169,22 @@ def test_a_frozen_rank_goes_with_a_killed_launcher(wrapped):
     until(lambda: is_stopped(ranks[1].pid))
     wrapped.runner.kill()
     nothing_left(wrapped)
+
+
+def test_a_rank_that_dies_behind_a_shell_that_ends_well_is_started_again(job):
+    """A rank behind `sh -c '...; true'` is killed, and the shell ends with 0 before the run, which
+    is stopped, knows. The rank was killed: another takes its place."""
+    ranks = start_wrapped(job, "shell", 2)
+    mark = job.mark()
+    shell = int(pathlib.Path(f"/proc/{ranks[1].pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    os.kill(job.runner.pid, signal.SIGSTOP)
+    wait_gone(*kill(ranks[1].pid))
+    until(lambda: state_of(shell) == "Z")
+    job.runner.signal(signal.SIGCONT)
+    again = job.all_again(2, mark)
+    job.order(again, "ok")
+    assert job.runner.wait() == 0
+    nothing_left(job)
 
 
 def test_when_a_wrapper_is_killed_its_rank_is_gone_before_another_takes_its_place(job):

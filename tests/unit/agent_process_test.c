@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -107,12 +108,37 @@ static void who_called_exit_in_the_function_ended_with_that_status(void **state)
     }
 }
 
+/* A rank behind a shell died, and the shell ended with 0 before the run knew. The rank was killed.
+ */
+static void who_died_behind_a_shell_that_ends_well_was_killed(void **state)
+{
+    struct mst_process process;
+    char how[64];
+    pid_t pid;
+
+    (void)state;
+    process_init(&process);
+    pid = fork();
+    if (pid == 0) {
+        _exit(!mst_page_hold(process.page));
+    }
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    process.pid = pid - 1;
+    mst_process_gone(&process, 0);
+    mst_process_page_end(&process);
+    mst_process_how(&process, how, sizeof how);
+    assert_string_equal(how, "was killed by signal 9 (Killed)");
+    assert_true(mst_process_failed(&process));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_rank_is_that_of_the_generation_it_was_in),
         cmocka_unit_test(its_rank_is_what_was_heard_if_it_says_none),
         cmocka_unit_test(who_called_exit_in_the_function_ended_with_that_status),
+        cmocka_unit_test(who_died_behind_a_shell_that_ends_well_was_killed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
