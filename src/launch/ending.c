@@ -52,7 +52,8 @@ void mst_ending_begin(struct mst_run_job *job, enum mst_ending ending, int numbe
         mst_nodes_end(job, number);
     }
     (void)uv_timer_stop(&job->end.joiners);
-    mst_hung_stop(job);
+    mst_monitor_stop(&job->hung.monitor);
+    mst_shared_wake(&job->shared);
     for (uint32_t i = 0; i < job->places.count; i++) {
         struct mst_place *place = &job->places.list[i];
 

@@ -114,14 +114,3 @@ void mst_hung_watch(struct mst_place *place)
         (void)uv_timer_start(&job->hung.look, on_look, 0, 0);
     }
 }
-
-void mst_hung_forget(struct mst_place *place)
-{
-    mst_monitor_remove(&place->job->hung.monitor, &place->process->watched);
-}
-
-void mst_hung_stop(struct mst_run_job *job)
-{
-    mst_monitor_stop(&job->hung.monitor);
-    mst_shared_wake(&job->shared);
-}

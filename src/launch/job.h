@@ -11,7 +11,6 @@
 #include "launch/ending.h"
 #include "launch/faults.h"
 #include "launch/group.h"
-#include "launch/hung.h"
 #include "launch/logs.h"
 #include "launch/nodes.h"
 #include "launch/place.h"

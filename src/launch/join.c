@@ -12,7 +12,6 @@
 #include "launch/job.h"
 #include "launch/launched.h"
 #include "launch/say.h"
-#include "launch/words.h"
 #include "muster/key.h"
 #include "net/elsewhere.h"
 #include "net/rendezvous.h"

@@ -13,7 +13,6 @@
 #include "launch/hang/diagnose.h"
 #include "launch/job.h"
 #include "launch/say.h"
-#include "launch/variables.h"
 #include "net/rendezvous.h"
 #include "os/descriptors.h"
 #include "process/proc_stat.h"
@@ -331,7 +330,7 @@ void mst_place_notice(struct mst_place *place)
     process->noticed = process->noticed || news;
     mst_shared_unlock(&job->shared);
     if (news) {
-        mst_hung_forget(place);
+        mst_monitor_remove(&job->hung.monitor, &process->watched);
         (void)uv_timer_start(&place->overdue, on_overdue, OVERDUE_MS, 0);
     }
 }
@@ -491,7 +490,7 @@ static void gone(struct mst_place *place)
     bool died;
 
     (void)uv_timer_stop(&place->overdue);
-    mst_hung_forget(place);
+    mst_monitor_remove(&job->hung.monitor, &process->watched);
     mst_death_remove(job->death, place->slot);
     died = mst_page_died(process->page);
     mst_preempted_gone(job, process);

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "launch/process.h"
+#include "process/environment.h"
 
 enum mst_place_state {
     MST_PLACE_WAITS = 0,
@@ -63,5 +64,19 @@ void mst_place_notice(struct mst_place *place);
 /* With the run's lock held. */
 void mst_place_member(struct mst_run_job *job, const struct mst_who *who);
 void mst_place_told(void *job, uint64_t tag);
+
+/* variables.c: what all ranks of this node get, and what one of them gets. False: no memory. */
+bool mst_variables_set(struct mst_environment *environment, const struct mst_run_job *job);
+bool mst_variables_of(struct mst_environment *environment, const struct mst_place *place,
+                      const char *tag, int page_fd, const struct mst_log *log);
+
+/* hung.c: ranks that make no progress are reported, and ended. */
+struct mst_hung {
+    struct mst_monitor monitor;
+    uv_timer_t look; /* at the progress pages */
+};
+
+void mst_hung_init(struct mst_run_job *job);
+void mst_hung_watch(struct mst_place *place); /* its process, from now on */
 
 #endif

@@ -13,7 +13,6 @@
 
 #include "launch/job.h"
 #include "launch/say.h"
-#include "launch/words.h"
 #include "os/own_file.h"
 #include "process/child.h"
 #include "sources/slurm_words.h"

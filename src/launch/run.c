@@ -13,7 +13,6 @@
 #include "launch/cause.h"
 #include "launch/job.h"
 #include "launch/say.h"
-#include "launch/variables.h"
 #include "os/descriptors.h"
 #include "os/system.h"
 #include "process/spawn.h"

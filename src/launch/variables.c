@@ -4,8 +4,6 @@
  * torchrun look at. */
 
 #define _GNU_SOURCE
-#include "launch/variables.h"
-
 #include <inttypes.h>
 
 #include "launch/job.h"
@@ -28,28 +26,44 @@ static bool set_given(struct mst_environment *environment, const char *name, uin
     return value != 0 ? set_number(environment, name, value) : set(environment, name, NULL);
 }
 
-static bool set_muster(struct mst_environment *environment, const struct mst_run_job *job)
-{
-    const struct mst_run_options *options = job->options;
+/* A variable: a text, or else a number. */
+struct variable {
+    const char *name, *text;
+    uint64_t number;
+};
 
-    return set(environment, "MUSTER_ADDR", job->nodes.addr) &&
-           set(environment, "MUSTER_JOB", job->name) &&
-           (job->nodes.secret[0] == '\0' ||
-            set(environment, "MUSTER_SECRET_FILE", job->nodes.secret)) &&
-           (!options->insecure || set(environment, "MUSTER_INSECURE", "1")) &&
-           set_number(environment, "MUSTER_SIZE", options->size) &&
-           set_given(environment, "MUSTER_MAX_SIZE", options->max_size) &&
-           set_given(environment, "MUSTER_SIZE_MULTIPLE", options->size_multiple) &&
-           set_number(environment, "MUSTER_MIN_SIZE",
-                      options->min_size != 0 ? options->min_size : 1) &&
-           set_number(environment, "MUSTER_JOIN_WAIT", (uint64_t)options->join_wait_ms) &&
-           set(environment, "MUSTER_GROW", options->grow);
+static bool set_all(struct mst_environment *environment, const struct variable *variables,
+                    size_t count)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < count && ok; i++) {
+        const struct variable *one = &variables[i];
+
+        ok = one->text != NULL ? set(environment, one->name, one->text)
+                               : set_number(environment, one->name, one->number);
+    }
+    return ok;
 }
 
-/* What scripts written for torchrun look at. */
-static bool set_torch(struct mst_environment *environment, const struct mst_run_job *job)
+/* The service and the job, and what scripts written for torchrun look at. */
+bool mst_variables_set(struct mst_environment *environment, const struct mst_run_job *job)
 {
     const struct mst_run_options *options = job->options;
+    const struct variable variables[] = {
+        {"MUSTER_ADDR", job->nodes.addr, 0},
+        {"MUSTER_JOB", job->name, 0},
+        {"MUSTER_SIZE", NULL, options->size},
+        {"MUSTER_MIN_SIZE", NULL, options->min_size != 0 ? options->min_size : 1},
+        {"MUSTER_JOIN_WAIT", NULL, (uint64_t)options->join_wait_ms},
+        {"MUSTER_GROW", options->grow, 0},
+        {"WORLD_SIZE", NULL, options->size},
+        {"ROLE_WORLD_SIZE", NULL, options->size},
+        {"LOCAL_WORLD_SIZE", NULL, job->places.count},
+        {"MASTER_ADDR", job->nodes.master_addr, 0},
+        {"TORCHELASTIC_RUN_ID", job->name, 0},
+        {"TORCHELASTIC_MAX_RESTARTS", NULL, options->max_restarts},
+    };
 
     if (job->places.count > 1 && mst_environment_get(environment, "OMP_NUM_THREADS") == NULL) {
         mst_say("OMP_NUM_THREADS=1 for each of the %" PRIu32 " %s, as it is not set",
@@ -58,17 +72,12 @@ static bool set_torch(struct mst_environment *environment, const struct mst_run_
             return false;
         }
     }
-    return set_number(environment, "WORLD_SIZE", options->size) &&
-           set_number(environment, "ROLE_WORLD_SIZE", options->size) &&
-           set_number(environment, "LOCAL_WORLD_SIZE", job->places.count) &&
-           set(environment, "MASTER_ADDR", job->nodes.master_addr) &&
-           set(environment, "TORCHELASTIC_RUN_ID", job->name) &&
-           set_number(environment, "TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
-}
-
-bool mst_variables_set(struct mst_environment *environment, const struct mst_run_job *job)
-{
-    return set_muster(environment, job) && set_torch(environment, job);
+    return set_all(environment, variables, sizeof variables / sizeof variables[0]) &&
+           set_given(environment, "MUSTER_MAX_SIZE", options->max_size) &&
+           set_given(environment, "MUSTER_SIZE_MULTIPLE", options->size_multiple) &&
+           (job->nodes.secret[0] == '\0' ||
+            set(environment, "MUSTER_SECRET_FILE", job->nodes.secret)) &&
+           (!options->insecure || set(environment, "MUSTER_INSECURE", "1"));
 }
 
 /* Until muster gives it one. Beyond those of the job nobody has a rank by its place. */
@@ -101,23 +110,17 @@ bool mst_variables_of(struct mst_environment *environment, const struct mst_plac
                       const char *tag, int page_fd, const struct mst_log *log)
 {
     const struct mst_run_job *job = place->job;
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {
-        {"MUSTER_INDEX", place->index},
-        {"MUSTER_PAGE_FD", (uint64_t)page_fd},
-        {"MUSTER_NODE", job->nodes.number},
-        {"LOCAL_RANK", place->slot},
-        {"GROUP_RANK", job->nodes.number},
-        {"MASTER_PORT", job->nodes.master_port},
-        {"TORCHELASTIC_RESTART_COUNT", job->places.restarts},
+    const struct variable variables[] = {
+        {MST_TAG_VARIABLE, tag, 0},
+        {"MUSTER_INDEX", NULL, place->index},
+        {"MUSTER_PAGE_FD", NULL, (uint64_t)page_fd},
+        {"MUSTER_NODE", NULL, job->nodes.number},
+        {"LOCAL_RANK", NULL, place->slot},
+        {"GROUP_RANK", NULL, job->nodes.number},
+        {"MASTER_PORT", NULL, job->nodes.master_port},
+        {"TORCHELASTIC_RESTART_COUNT", NULL, job->places.restarts},
     };
-    bool ok = set_rank(environment, place) && set_error_file(environment, place, log) &&
-              set(environment, MST_TAG_VARIABLE, tag);
 
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        ok = ok && set_number(environment, numbers[i].name, numbers[i].value);
-    }
-    return ok;
+    return set_all(environment, variables, sizeof variables / sizeof variables[0]) &&
+           set_rank(environment, place) && set_error_file(environment, place, log);
 }

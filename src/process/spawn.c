@@ -93,11 +93,12 @@ static int add_stream(posix_spawn_file_actions_t *actions, int fd, int number)
 
 static int add_files(posix_spawn_file_actions_t *actions, const struct mst_spawn *spawn)
 {
-    int first = STDERR_FILENO + 1;
-    int error = add_stream(actions, spawn->input, STDIN_FILENO);
+    const int streams[] = {spawn->input, spawn->out, spawn->error};
+    int first = STDERR_FILENO + 1, error = 0;
 
-    error = error != 0 ? error : add_stream(actions, spawn->out, STDOUT_FILENO);
-    error = error != 0 ? error : add_stream(actions, spawn->error, STDERR_FILENO);
+    for (int number = STDIN_FILENO; number <= STDERR_FILENO && error == 0; number++) {
+        error = add_stream(actions, streams[number], number);
+    }
     for (unsigned i = 0; i < MST_SPAWN_GIVEN_MAX && spawn->given[i].number != 0; i++) {
         const struct mst_spawn_given *given = &spawn->given[i];
 

@@ -93,26 +93,20 @@ static void close_or_keep(int fd)
     }
 }
 
-static int open_file(const char *path, int flags)
+/* A file, or, where `path` is NULL, a process. */
+static int try_to_open(const char *path, int flags, pid_t pid)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-
-    if (fd < 0 && give_one_up()) {
-        fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-        if (fd < 0) { /* it has ended, or may not be looked at */
-            (void)keep(-1);
-        }
-    }
-    return fd;
+    return path != NULL ? open(path, O_RDONLY | O_CLOEXEC | flags)
+                        : (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-static int open_process(pid_t pid)
+static int open_any(const char *path, int flags, pid_t pid)
 {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int fd = try_to_open(path, flags, pid);
 
     if (fd < 0 && give_one_up()) {
-        fd = (int)syscall(SYS_pidfd_open, pid, 0);
-        if (fd < 0) {
+        fd = try_to_open(path, flags, pid);
+        if (fd < 0) { /* it has ended, or may not be looked at */
             (void)keep(-1);
         }
     }
@@ -162,7 +156,7 @@ static int open_of(pid_t pid, const char *file)
     char path[40];
 
     mst_text_print(path, sizeof path, "/proc/%d%s", (int)pid, file);
-    return open_file(path, 0);
+    return open_any(path, 0, 0);
 }
 
 static bool stat_of(pid_t pid, struct mst_proc_stat *out)
@@ -240,7 +234,7 @@ static bool is_the_one(pid_t pid, uint64_t start, const char *tag)
 /* With the descriptor its number stays its own between the look and the signal. */
 bool mst_tagged_signal(pid_t pid, uint64_t start, const char *tag, int number)
 {
-    int fd = open_process(pid);
+    int fd = open_any(NULL, 0, pid);
     bool sent = false;
 
     if (fd < 0 && errno != ENOSYS) {
@@ -289,7 +283,7 @@ static bool is_news(const struct killed *killed, pid_t pid)
 static unsigned kill_once(uint64_t run, mst_tagged_doomed_fn *doomed, void *ctx,
                           struct killed *killed)
 {
-    struct mst_folder proc = {.fd = open_file("/proc", O_DIRECTORY)};
+    struct mst_folder proc = {.fd = open_any("/proc", O_DIRECTORY, 0)};
     unsigned count = 0;
     pid_t pid;
 
