@@ -285,77 +285,25 @@ void mst_preempt_check(const struct mst_preempt *preempt)
     MST_ASSERT(preempt->line_count <= sizeof(preempt->lines) / sizeof(preempt->lines[0]));
 }
 
-static uint64_t digest_seen(const struct mst_preempt_seen *seen, uint64_t digest)
-{
-    digest = mst_digest_number(digest, seen->notice.index);
-    digest = mst_digest_number(digest, seen->revision);
-    digest = mst_digest_number(digest, (uint64_t)seen->deadline_ns);
-    return mst_digest_slice(digest, mst_slice_text(seen->notice.reason));
-}
-
 uint64_t mst_preempt_digest(const struct mst_preempt *preempt)
 {
-    const uint64_t numbers[] = {
-        (uint64_t)preempt->state,
-        preempt->view.generation,
-        preempt->view.rank,
-        preempt->view.index,
-        (uint64_t)preempt->began_ns,
-        preempt->follow.request.watch.after,
-        preempt->listing,
-        preempt->follow.again_ns,
-        preempt->covered.revision,
-        (uint64_t)preempt->covered.by_ns,
-        preempt->stayed.revision,
-        (uint64_t)preempt->stayed.by_ns,
-        preempt->seated,
-        preempt->stays,
-        preempt->still,
-        preempt->attempted.revision,
-        (uint64_t)preempt->attempted.by_ns,
-        (uint64_t)preempt->now.verdict,
-        preempt->now.any,
-        preempt->now.complete,
-        preempt->now.failed,
-        preempt->ahead.any,
-        preempt->ahead.k,
-        (uint64_t)preempt->ahead.verdict,
-        preempt->k,
-        (uint64_t)preempt->floor,
-        (uint64_t)preempt->last,
-        preempt->held,
-        (uint64_t)preempt->agreed,
-        preempt->revision,
-        preempt->begun_ns,
-        preempt->until_ns,
-        preempt->silent_ns,
-        preempt->cannot,
-        preempt->answering,
-        (uint64_t)preempt->saved,
-        (uint64_t)preempt->let_go,
-        (uint64_t)preempt->dropped,
-        preempt->hold_depth,
-        preempt->hold_until_ns,
-        preempt->tags,
-        preempt->round_tag,
-        preempt->verdict_tag,
-        preempt->record_tag,
-        preempt->watch_tag,
-        preempt->retry_ns,
-        preempt->verdict_settled,
-        preempt->closed,
-        (uint64_t)preempt->limit_told,
-        (uint64_t)preempt->outcome.status,
-        preempt->line_count,
-    };
+    const uint64_t numbers[] = {preempt->state,
+                                preempt->view.generation,
+                                preempt->k,
+                                preempt->tags,
+                                preempt->follow.request.watch.after,
+                                preempt->notices.count,
+                                preempt->sums.newest,
+                                preempt->begun_ns,
+                                preempt->hold_until_ns,
+                                preempt->retry_ns,
+                                (uint64_t)preempt->agreed,
+                                (uint64_t)preempt->saved,
+                                (uint64_t)preempt->outcome.status};
     uint64_t digest = MST_DIGEST_INIT;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         digest = mst_digest_number(digest, numbers[i]);
-    }
-    for (const struct mst_preempt_seen *seen = mst_preempt_seen_first(preempt); seen;
-         seen = mst_preempt_seen_next(seen)) {
-        digest = digest_seen(seen, digest);
     }
     return digest;
 }

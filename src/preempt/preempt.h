@@ -130,6 +130,7 @@ void mst_preempt_hold_begin(struct mst_preempt *preempt, uint64_t now_ns, uint64
 void mst_preempt_hold_end(struct mst_preempt *preempt, uint64_t now_ns);
 
 void mst_preempt_check(const struct mst_preempt *preempt);
+/* What it is about: two runs of the same inputs must agree. */
 uint64_t mst_preempt_digest(const struct mst_preempt *preempt);
 
 /* ---- what it knows, at any time ---- */

@@ -12,7 +12,6 @@
  */
 #include "preempt/publish.h"
 
-#include "base/digest.h"
 #include "base/panic.h"
 #include "base/time.h"
 
@@ -383,14 +382,4 @@ void mst_publish_check(const struct mst_publish *publish)
     MST_ASSERT((publish->state == FINISHED) == (publish->tag == 0));
     MST_ASSERT(publish->at <= publish->count && publish->size <= GROUP);
     MST_ASSERT(!publish->owe_finish || publish->state == FINISHED);
-}
-
-uint64_t mst_publish_digest(const struct mst_publish *publish)
-{
-    uint64_t digest = mst_digest_number(MST_DIGEST_INIT, (uint64_t)publish->state);
-
-    digest = mst_digest_number(digest, publish->at);
-    digest = mst_digest_number(digest, publish->tags);
-    digest = mst_digest_number(digest, publish->written);
-    return mst_digest_number(digest, publish->covered);
 }

@@ -40,6 +40,5 @@ muster_status mst_publish_new(struct mst_publish **out, uint64_t now_ns,
 void mst_publish_free(struct mst_publish *publish);
 extern const struct mst_machine mst_publish_machine; /* reply, next and done */
 void mst_publish_check(const struct mst_publish *publish);
-uint64_t mst_publish_digest(const struct mst_publish *publish);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/digest.h"
 #include "base/text.h"
 
 #define DIGITS 8u
@@ -253,17 +252,4 @@ void mst_places_sealed(struct mst_places *places)
     for (uint32_t i = 0; i < places->count; i++) {
         places->list[i].previous = places->list[i].number;
     }
-}
-
-uint64_t mst_places_digest(const struct mst_places *places, uint64_t digest)
-{
-    digest = mst_digest_number(digest, places->generation);
-    digest = mst_digest_number(digest, (uint64_t)places->count << 32 | places->order_count);
-    for (uint32_t i = 0; i < places->count; i++) {
-        const struct muster_place *place = &places->list[i];
-
-        digest = mst_digest_number(digest, (uint64_t)place->index << 32 | place->number);
-        digest = mst_digest_number(digest, (uint64_t)place->previous << 1 | place->alive);
-    }
-    return digest;
 }

@@ -63,6 +63,4 @@ muster_status mst_places_seat(struct mst_places *places);
 /* The generation with this order was sealed: its ranks are those of the last attempt. */
 void mst_places_sealed(struct mst_places *places);
 
-uint64_t mst_places_digest(const struct mst_places *places, uint64_t digest);
-
 #endif

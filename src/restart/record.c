@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "restart/record.h"
 
-#include "base/digest.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -56,17 +55,4 @@ bool mst_record_list_has(const struct mst_record_list *list, enum mst_cause kind
         }
     }
     return false;
-}
-
-uint64_t mst_record_list_digest(const struct mst_record_list *list, uint64_t digest)
-{
-    digest = mst_digest_number(digest, (uint64_t)list->count << 32 | list->total);
-    for (uint32_t i = 0; i < list->count; i++) {
-        const struct muster_fault *fault = &list->first[i];
-
-        digest = mst_digest_number(digest, (uint64_t)fault->kind << 32 | fault->index);
-        digest = mst_digest_number(digest, fault->generation);
-        digest = mst_digest_slice(digest, mst_slice_text(fault->text));
-    }
-    return digest;
 }

@@ -15,6 +15,5 @@ void mst_record_list_take(struct mst_record_list *list, uint64_t now_ns,
                           const struct mst_reply *reply);
 
 bool mst_record_list_has(const struct mst_record_list *list, enum mst_cause kind);
-uint64_t mst_record_list_digest(const struct mst_record_list *list, uint64_t digest);
 
 #endif

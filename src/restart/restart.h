@@ -145,6 +145,7 @@ void mst_restart_assigned(struct mst_restart *restart, uint64_t now_ns, muster_s
 extern const struct mst_machine mst_restart_machine;
 
 void mst_restart_check(const struct mst_restart *restart);
+/* What it is about: two runs of the same inputs must agree. */
 uint64_t mst_restart_digest(const struct mst_restart *restart);
 
 #endif

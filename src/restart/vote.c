@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/digest.h"
 #include "proto/vector.h"
 
 #define NO_STEP INT64_MIN
@@ -183,29 +182,4 @@ struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice val
     }
     find_lowest(value, &result);
     return result;
-}
-
-uint64_t mst_vote_digest(const struct mst_vote *vote, uint64_t digest)
-{
-    const uint64_t numbers[] = {
-        vote->iteration,
-        vote->base,
-        vote->stalled,
-        (uint64_t)vote->best,
-        vote->entered,
-        vote->moved,
-        vote->pings,
-        vote->checks,
-        vote->waited,
-        (uint64_t)vote->step,
-        vote->end,
-        (uint64_t)(uint32_t)vote->end_status,
-        (uint64_t)vote->first,
-        (uint64_t)vote->from,
-    };
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        digest = mst_digest_number(digest, numbers[i]);
-    }
-    return digest;
 }

@@ -87,6 +87,4 @@ void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults
 struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice value, uint64_t faults,
                                      bool asked);
 
-uint64_t mst_vote_digest(const struct mst_vote *vote, uint64_t digest);
-
 #endif
