@@ -97,11 +97,14 @@ void __wrap_mst_lib_post_drop(muster_client *client, struct mst_lib_post *post)
 }
 /* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
+static void answer_with(size_t place, const struct mst_reply *reply)
+{
+    stage.posts[place]->complete(stage.posts[place]->ctx, reply);
+}
+
 static void answer(size_t place, muster_status status)
 {
-    const struct mst_reply reply = {.status = status};
-
-    stage.posts[place]->complete(stage.posts[place]->ctx, &reply);
+    answer_with(place, &(struct mst_reply){.status = status});
 }
 
 /* ---- the machine ---- */
@@ -226,12 +229,10 @@ static void shell_calls(struct mst_machine_host *host)
     tell("calls", 0);
 }
 
-static void shell_replied(struct mst_machine_host *host, enum mst_command command,
-                          const struct mst_reply *reply)
+static void shell_named(struct mst_machine_host *host, const struct mst_reply *reply)
 {
-    (void)host;
-    (void)reply;
-    tell("replied", (int64_t)command);
+    assert_true(host->named);
+    tell("named", reply->detail.missing);
 }
 
 static const struct mst_host_shell plain = {.kind = &machine, .own = shell_own};
@@ -240,7 +241,7 @@ static const struct mst_host_shell full = {.kind = &machine,
                                            .answer = shell_answer,
                                            .look = shell_look,
                                            .calls = shell_calls,
-                                           .replied = shell_replied};
+                                           .named = shell_named};
 
 static int set_up(void **state)
 {
@@ -344,6 +345,39 @@ static void calls_are_cancelled_by_their_command(void **state)
     assert_false(mst_host_cancel(&stage.host, MST_ROUND));
 }
 
+/* The machine's round is stopped for its names; it gets the reply like any other. */
+static void the_names_of_a_round_go_to_the_shell(void **state)
+{
+    struct mst_reply reply = {.status = MUSTER_ECANCELLED, .has_detail = true};
+
+    (void)state;
+    stage.host.shell = &full;
+    mst_host_ask_names(&stage.host);
+    assert_false(stage.host.asks);
+    wants_call(7, &a_round);
+    wants_call(8, &a_write);
+    mst_host_drain(&stage.host);
+    told("calls0 post11 calls0 post6 ");
+    mst_host_ask_names(&stage.host);
+    told("cancel0 ");
+    answer(1, MUSTER_ECANCELLED);
+    told("look0 reply8 -11 ");
+    assert_true(stage.host.asks);
+    reply.detail.missing = 3;
+    answer_with(0, &reply);
+    told("named3 look0 reply7 -11 ");
+    assert_true(stage.host.named && !stage.host.asks);
+
+    wants_call(9, &a_round);
+    mst_host_drain(&stage.host);
+    mst_host_ask_names(&stage.host);
+    assert_false(stage.host.named);
+    told("calls0 post11 cancel2 ");
+    answer(2, MUSTER_OK); /* decided before it was stopped: no names */
+    told("look0 reply9 0 ");
+    assert_false(stage.host.named || stage.host.asks);
+}
+
 static void what_is_dropped_is_not_open_any_more(void **state)
 {
     (void)state;
@@ -422,7 +456,7 @@ static void its_shell_looks_before_each_input(void **state)
     hook.ended(hook.ctx, 13, MUSTER_EFENCED);
     told("look0 ended-40 calls0 post11 ");
     answer(0, MUSTER_EFENCED);
-    told("replied11 look0 reply7 -40 ");
+    told("look0 reply7 -40 ");
     stage.refuses = MUSTER_ELIMIT;
     wants_call(8, &a_round);
     mst_host_drain(&stage.host);
@@ -473,6 +507,7 @@ int main(void)
         cmocka_unit_test_setup(more_calls_than_there_is_room_for_are_refused, set_up),
         cmocka_unit_test_setup(a_call_is_cancelled_by_its_tag, set_up),
         cmocka_unit_test_setup(calls_are_cancelled_by_their_command, set_up),
+        cmocka_unit_test_setup(the_names_of_a_round_go_to_the_shell, set_up),
         cmocka_unit_test_setup(what_is_dropped_is_not_open_any_more, set_up),
         cmocka_unit_test_setup(a_poisoned_client_is_left_alone, set_up),
         cmocka_unit_test_setup(an_answer_comes_when_the_effect_is_done, set_up),

@@ -3,6 +3,8 @@
 
 #include "client/shell/handle.h"
 
+#define NAMES_NS NS_PER_S
+
 static void look(struct mst_machine_host *host, uint64_t now_ns)
 {
     if (host->shell->look) {
@@ -40,8 +42,12 @@ static void call_complete(void *ctx, const struct mst_reply *reply)
     if (host->silent) {
         return;
     }
-    if (host->shell->replied) {
-        host->shell->replied(host, call->command, reply);
+    if (host->asks && call->command == MST_ROUND) {
+        host->asks = false;
+        host->named = reply->status == MUSTER_ECANCELLED && reply->has_detail;
+        if (host->named) {
+            host->shell->named(host, reply);
+        }
     }
     give(host, tag, reply);
     mst_host_drain(host);
@@ -93,8 +99,37 @@ bool mst_host_cancel(struct mst_machine_host *host, enum mst_command command)
     return any;
 }
 
+void mst_host_ask_names(struct mst_machine_host *host)
+{
+    host->named = false;
+    host->asks = mst_host_cancel(host, MST_ROUND);
+}
+
+struct names_wait {
+    const struct mst_machine_host *host;
+    bool (*over)(void *ctx);
+    void *ctx;
+};
+
+static bool names_ready(void *ctx)
+{
+    const struct names_wait *wait = ctx;
+
+    return !wait->host->asks || wait->over(wait->ctx);
+}
+
+bool mst_host_wait_names(struct mst_machine_host *host, bool (*over)(void *ctx), void *ctx)
+{
+    struct names_wait wait = {.host = host, .over = over, .ctx = ctx};
+
+    mst_host_ask_names(host);
+    (void)mst_lib_wait_interruptible(host->client, names_ready, &wait, mst_lib_now_ns() + NAMES_NS);
+    return host->named;
+}
+
 void mst_host_drop(struct mst_machine_host *host)
 {
+    host->asks = false;
     for (size_t i = 0; i < MST_HOST_CALLS_MAX && !host->client->poisoned; i++) {
         if (host->calls[i].tag != 0) {
             mst_lib_post_drop(host->client, &host->calls[i].post);

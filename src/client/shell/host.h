@@ -30,9 +30,8 @@ struct mst_host_shell {
     bool (*answer)(struct mst_machine_host *host);
     void (*look)(struct mst_machine_host *host, uint64_t now_ns); /* before each input */
     void (*calls)(struct mst_machine_host *host);                 /* before each call is made */
-    /* Before the machine is given a reply. */
-    void (*replied)(struct mst_machine_host *host, enum mst_command command,
-                    const struct mst_reply *reply);
+    /* What mst_host_ask_names asked for: `reply` has the names. Before the machine is given it. */
+    void (*named)(struct mst_machine_host *host, const struct mst_reply *reply);
 };
 
 struct mst_machine_host {
@@ -41,6 +40,8 @@ struct mst_machine_host {
     void *machine;
     bool draining;
     bool silent; /* the machine gets no input any more */
+    bool asks;   /* a round is cancelled, to learn who is missing */
+    bool named;  /* and these were named since */
     struct mst_host_call calls[MST_HOST_CALLS_MAX];
 };
 
@@ -55,6 +56,12 @@ void mst_host_ended(void *host, uint64_t now_ns, muster_status status);
 
 /* Asks the service to stop the calls of that command; their replies follow. False: none is open. */
 bool mst_host_cancel(struct mst_machine_host *host, enum mst_command command);
+
+/* Stops the open round, so that its reply names the missing ranks; the machine makes it again. */
+void mst_host_ask_names(struct mst_machine_host *host);
+
+/* Likewise, and waits a second for the reply, or until `over`. False: no rank was named. */
+bool mst_host_wait_names(struct mst_machine_host *host, bool (*over)(void *ctx), void *ctx);
 
 /* Discards the replies of all open calls. */
 void mst_host_drop(struct mst_machine_host *host);

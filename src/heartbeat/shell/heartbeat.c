@@ -12,7 +12,6 @@
 #include "os/system.h"
 #include "restart/shell/restart.h"
 
-#define NAMES_NS NS_PER_S /* for the names of the missing ranks */
 #define FAREWELL_NS NS_PER_S
 
 enum { TIMEOUT_LESS_MS = 10000, TIMEOUT_LEAST_MS = 2000 };
@@ -147,15 +146,11 @@ static void look(struct mst_machine_host *host, uint64_t now_ns)
     mst_heartbeat_look(host->machine, now_ns, &sight);
 }
 
-/* It was stopped only to be told who is missing. */
-static void take_names(struct muster_heartbeat *heartbeat, const struct mst_reply *reply)
+static void named(struct mst_machine_host *host, const struct mst_reply *reply)
 {
-    heartbeat->asks = false;
-    if (reply->status != MUSTER_ECANCELLED || !reply->has_detail) {
-        return;
-    }
+    struct muster_heartbeat *heartbeat = MST_CONTAINER(host, struct muster_heartbeat, host);
+
     (void)mst_lib_fail(&heartbeat->error, MUSTER_ETIMEDOUT, what, reply);
-    heartbeat->told = true;
     if (heartbeat->starters == 0) {
         mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN,
                     "the heartbeat waits for all ranks of generation %" PRIu64 " to start it: %s",
@@ -164,27 +159,10 @@ static void take_names(struct muster_heartbeat *heartbeat, const struct mst_repl
     }
 }
 
-static void replied(struct mst_machine_host *host, enum mst_command command,
-                    const struct mst_reply *reply)
-{
-    struct muster_heartbeat *heartbeat = MST_CONTAINER(host, struct muster_heartbeat, host);
-
-    (void)command;
-    if (heartbeat->asks) {
-        take_names(heartbeat, reply);
-    }
-}
-
-static void ask_names(struct muster_heartbeat *heartbeat)
-{
-    heartbeat->asks = mst_host_cancel(&heartbeat->host, MST_ROUND);
-}
-
 /* The one of the generation before is not wanted any more. */
 static void calls(struct mst_machine_host *host)
 {
     mst_host_drop(host);
-    MST_CONTAINER(host, struct muster_heartbeat, host)->asks = false;
 }
 
 static bool own(struct mst_machine_host *host, const void *of_machine)
@@ -198,7 +176,7 @@ static bool own(struct mst_machine_host *host, const void *of_machine)
         break;
     case MST_HEARTBEAT_LATE:
         if (heartbeat->starters == 0) {
-            ask_names(heartbeat);
+            mst_host_ask_names(host);
         }
         break;
     case MST_HEARTBEAT_FAILED:
@@ -211,7 +189,7 @@ static bool own(struct mst_machine_host *host, const void *of_machine)
 }
 
 static const struct mst_host_shell shell = {
-    .kind = &mst_heartbeat_machine, .own = own, .look = look, .calls = calls, .replied = replied};
+    .kind = &mst_heartbeat_machine, .own = own, .look = look, .calls = calls, .named = named};
 
 static void hook_release(void *ctx)
 {
@@ -317,28 +295,14 @@ static bool is_settled(void *ctx)
            heartbeat->client->ended || !is_seated(heartbeat->client);
 }
 
-static bool is_told(void *ctx)
-{
-    const struct muster_heartbeat *heartbeat = ctx;
-
-    return !heartbeat->asks || is_settled(ctx);
-}
-
 /* Not all have started it in time. */
 static muster_status late(struct muster_heartbeat *heartbeat, struct muster_error *err)
 {
-    muster_client *client = heartbeat->client;
-
-    heartbeat->told = false;
-    ask_names(heartbeat);
-    (void)mst_lib_wait_interruptible(client, is_told, heartbeat, mst_lib_now_ns() + NAMES_NS);
-    if (heartbeat->told) {
-        if (err) {
-            *err = heartbeat->error;
-        }
-        return MUSTER_ETIMEDOUT;
+    (void)mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
+    if (mst_host_wait_names(&heartbeat->host, is_settled, heartbeat) && err) {
+        *err = heartbeat->error;
     }
-    return mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
+    return MUSTER_ETIMEDOUT;
 }
 
 static muster_status await(struct muster_heartbeat *heartbeat, struct muster_error *err)

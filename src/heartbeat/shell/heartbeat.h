@@ -22,8 +22,6 @@ struct muster_heartbeat {
     unsigned starters; /* threads in start */
     bool running;      /* started, and not stopped */
     bool over;         /* there will be no token in that generation, `error` says why */
-    bool asks;         /* the open call is cancelled, to learn who is missing */
-    bool told;         /* the names are in `error` */
     struct muster_error error;
 
     struct mst_at_exit at_exit; /* added while it runs */

@@ -8,8 +8,6 @@
 #include "os/clock.h"
 #include "preempt/shell/preempt.h"
 
-#define NAMES_NS NS_PER_S /* for who is missing */
-
 enum { HOLDS_LIMIT_MS_MAX = 86400000 };
 
 /* ---- reached ---- */
@@ -90,25 +88,6 @@ static bool is_saved(void *ctx)
     return preempt->has_outcome || preempt->ended;
 }
 
-static bool is_named(void *ctx)
-{
-    return !((const struct muster_preempt *)ctx)->asks || is_saved(ctx);
-}
-
-/* Lock held. The caller's own time is over: for its text the service is asked who is missing. The
- * machine makes the call that is stopped for that once more. */
-static void ask_names(struct muster_preempt *preempt)
-{
-    muster_client *client = preempt->client;
-
-    if (!client->was_online) {
-        return;
-    }
-    mst_preempt_ask_names(preempt);
-    (void)mst_lib_wait_interruptible(client, is_named, preempt, mst_lib_now_ns() + NAMES_NS);
-    preempt->asks = false;
-}
-
 /* Lock held. The wait is over without an answer. */
 static muster_status unanswered(struct muster_preempt *preempt, const char *what,
                                 struct muster_error *err)
@@ -123,7 +102,7 @@ static muster_status unanswered(struct muster_preempt *preempt, const char *what
         return mst_lib_fail_again(client, err, what);
     }
     (void)mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
-    if (preempt->told && err) {
+    if (preempt->host.named && err) {
         *err = preempt->error;
     }
     return MUSTER_ETIMEDOUT;
@@ -135,12 +114,14 @@ static muster_status save(struct muster_preempt *preempt, int64_t step, uint64_t
 {
     muster_client *client = preempt->client;
 
-    preempt->has_outcome = preempt->told = false;
+    preempt->has_outcome = preempt->host.named = false;
     preempt->saved_step = step;
     mst_preempt_saved(preempt->host.machine, mst_lib_now_ns(), step);
     mst_host_drain(&preempt->host);
-    if (!mst_lib_wait_interruptible(client, is_saved, preempt, deadline_ns) && err) {
-        ask_names(preempt);
+    if (!mst_lib_wait_interruptible(client, is_saved, preempt, deadline_ns) && err &&
+        client->was_online) { /* for its text the service is asked who is missing */
+        (void)mst_host_wait_names(&preempt->host, is_saved, preempt);
+        preempt->host.asks = false;
     }
     if (client->poisoned || !preempt->has_outcome) {
         return unanswered(preempt, what, err);

@@ -52,36 +52,19 @@ static void gate_open(struct muster_preempt *preempt, int64_t limit, bool forget
 
 /* ---- the machine's effects, lock held ---- */
 
-/* It was stopped only to be told who is missing. */
-static void take_names(struct muster_preempt *preempt, const struct mst_reply *reply)
-{
-    preempt->asks = false;
-    if (reply->status == MUSTER_ECANCELLED && reply->has_detail) {
-        mst_preempt_say_missing(&preempt->error, preempt->saved_step, reply);
-        preempt->told = true;
-    }
-}
-
-static void replied(struct mst_machine_host *host, enum mst_command command,
-                    const struct mst_reply *reply)
+static void named(struct mst_machine_host *host, const struct mst_reply *reply)
 {
     struct muster_preempt *preempt = MST_CONTAINER(host, struct muster_preempt, host);
+    char what[MST_LIB_WHAT_ROOM];
 
-    if (preempt->asks && command == MST_ROUND) {
-        take_names(preempt, reply);
-    }
+    mst_preempt_describe(what, preempt->saved_step);
+    (void)mst_lib_fail(&preempt->error, MUSTER_ETIMEDOUT, what, reply);
 }
 
 /* The others wait for it, whether a thread blocks here or not. */
 static void calls(struct mst_machine_host *host)
 {
     mst_lib_hurry(host->client);
-}
-
-void mst_preempt_ask_names(struct muster_preempt *preempt)
-{
-    preempt->told = false;
-    preempt->asks = mst_host_cancel(&preempt->host, MST_ROUND);
 }
 
 static void take_outcome(struct muster_preempt *preempt, const struct mst_preempt_outcome *outcome)
@@ -136,7 +119,7 @@ static bool gated(struct mst_machine_host *host)
 }
 
 static const struct mst_host_shell shell = {
-    .kind = &mst_preempt_machine, .own = own, .answer = gated, .calls = calls, .replied = replied};
+    .kind = &mst_preempt_machine, .own = own, .answer = gated, .calls = calls, .named = named};
 
 /* ---- signals, lock held ---- */
 

@@ -65,15 +65,9 @@ struct muster_preempt {
     uint32_t holds;       /* regions in which it cannot save */
     int64_t saved_step;   /* that the answer is waited for: */
     bool has_outcome;
-    bool asks;                          /* the round is cancelled, to be told who is missing */
-    bool told;                          /* in `error` */
     struct mst_preempt_outcome outcome; /* without its detail, which is in `error` */
     struct muster_error error;
 };
-
-/* preempt.c. Lock held. */
-/* Asks the service who is missing in the round that is open: `asks`, until `told` or not. */
-void mst_preempt_ask_names(struct muster_preempt *preempt);
 
 /* exit.c. Lock held: the notices have changed. */
 void mst_preempt_exit_look(struct muster_preempt *preempt);
@@ -85,7 +79,5 @@ void mst_preempt_say(struct muster_preempt *preempt, const struct mst_preempt_li
 /* Why a save came to nothing, in *err. */
 void mst_preempt_say_outcome(struct muster_error *err, const struct mst_preempt_outcome *outcome,
                              int64_t step);
-/* Who had not saved when the caller's own time was over. */
-void mst_preempt_say_missing(struct muster_error *err, int64_t step, const struct mst_reply *reply);
 
 #endif

@@ -203,11 +203,3 @@ void mst_preempt_say_outcome(struct muster_error *err, const struct mst_preempt_
     mst_text_format(&text, "%s: ", what);
     add_outcome(&text, outcome);
 }
-
-void mst_preempt_say_missing(struct muster_error *err, int64_t step, const struct mst_reply *reply)
-{
-    char what[MST_LIB_WHAT_ROOM];
-
-    mst_preempt_describe(what, step);
-    (void)mst_lib_fail(err, MUSTER_ETIMEDOUT, what, reply);
-}
