@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <time.h>
 
 #include "base/panic.h"
@@ -19,6 +18,7 @@
 #include "os/monotonic.h"
 #include "os/short_slice.h"
 #include "os/system.h"
+#include "os/thread.h"
 #include "process/page.h"
 
 #define REST_NS NS_PER_MS
@@ -581,21 +581,7 @@ static bool is_ready(void *ctx)
 
 muster_status mst_lib_background_start(struct muster_client *client, struct muster_error *err)
 {
-    pthread_attr_t attributes;
-    sigset_t all;
-    sigset_t before;
-    int failed;
-
-    if (pthread_attr_init(&attributes) != 0) {
-        return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
-    }
-    (void)pthread_attr_setstacksize(&attributes, THREAD_STACK);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* no signal of the program comes here */
-    failed = pthread_create(&client->thread, &attributes, background, client);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    if (failed != 0) {
+    if (mst_thread_start(&client->thread, THREAD_STACK, background, client) != 0) {
         return mst_lib_fail_thread(err, "open");
     }
     client->thread_runs = true;

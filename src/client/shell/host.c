@@ -75,15 +75,6 @@ static muster_status call_make(struct mst_machine_host *host,
     return status;
 }
 
-static void call_cancel(struct mst_machine_host *host, uint64_t tag)
-{
-    struct mst_host_call *call = call_find(host, tag);
-
-    if (call) {
-        mst_lib_post_cancel(host->client, &call->post);
-    }
-}
-
 bool mst_host_cancel(struct mst_machine_host *host, enum mst_command command)
 {
     bool any = false;
@@ -145,6 +136,7 @@ static bool carry_out(struct mst_machine_host *host, const struct mst_machine_ef
                       struct mst_reply *refusal)
 {
     uint64_t tag = effect->tag;
+    struct mst_host_call *call;
     bool answers = false;
 
     refusal->status = MUSTER_OK;
@@ -154,7 +146,10 @@ static bool carry_out(struct mst_machine_host *host, const struct mst_machine_ef
         refusal->status = call_make(host, effect);
         break;
     case MST_MACHINE_CANCEL:
-        call_cancel(host, tag);
+        call = call_find(host, tag);
+        if (call) { /* else it is over already */
+            mst_lib_post_cancel(host->client, &call->post);
+        }
         break;
     case MST_MACHINE_OWN:
         answers = host->shell->own(host, effect);

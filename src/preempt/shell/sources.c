@@ -3,13 +3,13 @@
 #include "preempt/shell/sources.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/shell/handle.h"
 #include "os/clock.h"
 #include "os/monotonic.h"
+#include "os/thread.h"
 
 #define THREAD_STACK ((size_t)512 * 1024) /* the user's code runs on it */
 #define DEADLINE_JITTER_NS NS_PER_S
@@ -182,25 +182,6 @@ static void free_sources(struct mst_preempt_sources *sources)
     free(sources);
 }
 
-static bool start_thread(struct mst_preempt_sources *sources)
-{
-    pthread_attr_t attributes;
-    sigset_t all;
-    sigset_t before;
-    int failed;
-
-    if (pthread_attr_init(&attributes) != 0) {
-        return false;
-    }
-    (void)pthread_attr_setstacksize(&attributes, THREAD_STACK);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are its own */
-    failed = pthread_create(&sources->thread, &attributes, run, sources);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    return failed == 0;
-}
-
 muster_status mst_preempt_sources_start(struct mst_preempt_sources **out,
                                         const struct mst_preempt_sources_config *config,
                                         struct muster_error *err)
@@ -216,7 +197,7 @@ muster_status mst_preempt_sources_start(struct mst_preempt_sources **out,
         return mst_lib_fail(err, MUSTER_ENOMEM, "preempt", NULL);
     }
     fill(sources, config);
-    if (!start_thread(sources)) {
+    if (mst_thread_start(&sources->thread, THREAD_STACK, run, sources) != 0) {
         free_sources(sources);
         return mst_lib_fail(err, MUSTER_ENOMEM, "preempt: no thread for the sources", NULL);
     }

@@ -6,8 +6,7 @@
  * signal, which can break a library that knows no EINTR, begins when they have returned; but a
  * callback that hangs holds it up for the head start only. */
 #define _GNU_SOURCE
-#include <signal.h>
-
+#include "os/thread.h"
 #include "restart/shell/restart.h"
 
 #define HEAD_START_NS NS_PER_S
@@ -51,20 +50,13 @@ static void *abort_thread(void *ctx)
 muster_status mst_abort_start(struct muster_restart *restart, struct muster_error *err)
 {
     struct mst_abort *abort = &restart->abort;
-    sigset_t all;
-    sigset_t before;
-    int failed;
 
     abort->stop = false;
     abort->state = MST_ABORT_NONE;
     if (restart->settings.steps[MST_STEP_ABORT].count == 0) {
         return MUSTER_OK;
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are its own */
-    failed = pthread_create(&abort->thread, NULL, abort_thread, restart);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    if (mst_thread_start(&abort->thread, 0, abort_thread, restart) != 0) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "run: start the thread of the abort callbacks",
                             NULL);
     }
