@@ -7,7 +7,6 @@
  * effect.c: what is given out, and the checks. */
 
 #include "base/time.h"
-#include "base/tree.h"
 #include "preempt/preempt.h"
 #include "proto/follow.h"
 
@@ -67,15 +66,6 @@ enum mst_preempt_save_element {
     MST_SAVE_CANNOT = 2,    /* 1 + the index of one that was past it */
     MST_SAVE_LEAVE_ALL = 3, /* 1: all leave */
     MST_SAVE_REVISION = 4   /* of the newest notice that was seen */
-};
-
-/* One notice's key. */
-struct mst_preempt_seen {
-    struct mst_tree_node node;
-    uint64_t revision;
-    int64_t deadline_ns;
-    bool listed; /* since the watch began anew */
-    struct mst_notice notice;
 };
 
 /* Notices up to this revision that were due by then. One that was still far away is not meant. */

@@ -9,9 +9,7 @@
 
 static int order(const void *key, const struct mst_tree_node *node)
 {
-    const struct mst_preempt_seen *seen =
-        (const struct mst_preempt_seen *)(const void *)((const char *)(const void *)node -
-                                                        offsetof(struct mst_preempt_seen, node));
+    const struct mst_preempt_seen *seen = (const struct mst_preempt_seen *)(const void *)node;
     uint32_t index = *(const uint32_t *)key;
 
     return (index > seen->notice.index) - (index < seen->notice.index);
@@ -20,6 +18,12 @@ static int order(const void *key, const struct mst_tree_node *node)
 static struct mst_preempt_seen *seen_of(struct mst_tree_node *node)
 {
     return node ? MST_CONTAINER(node, struct mst_preempt_seen, node) : NULL;
+}
+
+const struct mst_preempt_seen *mst_preempt_notice_of(const struct mst_preempt *preempt,
+                                                     uint32_t index)
+{
+    return seen_of(mst_tree_find(&preempt->notices, &index));
 }
 
 struct mst_preempt_seen *mst_preempt_seen_first(const struct mst_preempt *preempt)
@@ -286,11 +290,11 @@ static void agreement_take(struct mst_preempt *preempt, uint64_t now_ns,
 static bool item_take(struct mst_preempt *preempt, uint64_t now_ns, const struct mst_item *item)
 {
     struct mst_preempt_name name;
+    struct mst_preempt_seen *seen;
 
     if (item->kind == MST_ITEM_RESET) {
         preempt->listing = true;
-        for (struct mst_preempt_seen *seen = mst_preempt_seen_first(preempt); seen;
-             seen = mst_preempt_seen_next(seen)) {
+        for (seen = mst_preempt_seen_first(preempt); seen; seen = mst_preempt_seen_next(seen)) {
             seen->listed = false;
         }
         return true;
@@ -308,8 +312,9 @@ static bool item_take(struct mst_preempt *preempt, uint64_t now_ns, const struct
     if (item->kind == MST_ITEM_KEY) {
         return notice_put(preempt, now_ns, name.index, item);
     }
-    if (mst_tree_find(&preempt->notices, &name.index)) {
-        seen_drop(preempt, seen_of(mst_tree_find(&preempt->notices, &name.index)));
+    seen = seen_of(mst_tree_find(&preempt->notices, &name.index));
+    if (seen) {
+        seen_drop(preempt, seen);
     }
     return true;
 }

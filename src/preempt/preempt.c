@@ -40,59 +40,6 @@ const unsigned mst_preempt_traits[MST_PREEMPT_STATES] = {
     [MST_PREEMPT_RECORDING] = AGREED | MST_PREEMPT_LIMITS,
 };
 
-/* ---- birth ---- */
-
-muster_status mst_preempt_new(struct mst_preempt **out, uint64_t now_ns,
-                              const struct mst_preempt_config *config, const struct mst_mem *mem)
-{
-    struct mst_preempt *preempt;
-
-    *out = NULL;
-    if (config->window_ms > MST_NOTICE_LEFT_MS_MAX || config->agree_timeout_ms == 0 ||
-        config->agree_timeout_ms > TIMEOUT_MS_MAX) {
-        return MUSTER_EINVAL;
-    }
-    preempt = mst_mem_zalloc(mem, sizeof(*preempt));
-    if (!preempt) {
-        return MUSTER_ENOMEM;
-    }
-    preempt->mem = *mem;
-    preempt->config = *config;
-    preempt->view.rank = MST_RANK_NONE;
-    preempt->now_ns = now_ns;
-    preempt->began_ns = (int64_t)now_ns;
-    preempt->listing = true;
-    mst_follow_begin(&preempt->follow, MST_WATCH_KEYS, mst_slice_text(MST_PREEMPT_PREFIX),
-                     MST_NODE_NONE);
-    preempt->owe_watch = true;
-    preempt->retry_ns = NEVER;
-    preempt->silent_ns = NEVER;
-    preempt->last = -1;
-    preempt->let_go = -1;
-    preempt->dropped = -1;
-    preempt->agreed = -1;
-    preempt->floor = -1;
-    preempt->now.floor = -1;
-    preempt->limit_told = MST_PREEMPT_NO_LIMIT;
-    preempt->sums.last_ns = INT64_MIN;
-    preempt->sums.live_ns = INT64_MAX;
-    preempt->covered.by_ns = INT64_MIN;
-    preempt->stayed.by_ns = INT64_MIN;
-    mst_preempt_notices_init(preempt);
-    *out = preempt;
-    return MUSTER_OK;
-}
-
-void mst_preempt_free(struct mst_preempt *preempt)
-{
-    if (preempt) {
-        struct mst_mem mem = preempt->mem;
-
-        mst_preempt_notices_free(preempt);
-        mst_mem_release(&mem, preempt);
-    }
-}
-
 /* ---- lines ---- */
 
 struct mst_preempt_line *mst_preempt_line(struct mst_preempt *preempt, enum mst_preempt_log what)
@@ -576,6 +523,65 @@ void mst_preempt_advance(struct mst_preempt *preempt, uint64_t now_ns)
     }
 }
 
+/* ---- birth ---- */
+
+/* What belongs to a generation: a new one begins with nothing. */
+static void forget(struct mst_preempt *preempt)
+{
+    preempt->ahead = (struct mst_preempt_known){.floor = -1};
+    number(preempt, 0);
+    preempt->hold_depth = 0;
+    preempt->let_go = -1;
+    preempt->dropped = -1;
+}
+
+muster_status mst_preempt_new(struct mst_preempt **out, uint64_t now_ns,
+                              const struct mst_preempt_config *config, const struct mst_mem *mem)
+{
+    struct mst_preempt *preempt;
+
+    *out = NULL;
+    if (config->window_ms > MST_NOTICE_LEFT_MS_MAX || config->agree_timeout_ms == 0 ||
+        config->agree_timeout_ms > TIMEOUT_MS_MAX) {
+        return MUSTER_EINVAL;
+    }
+    preempt = mst_mem_zalloc(mem, sizeof(*preempt));
+    if (!preempt) {
+        return MUSTER_ENOMEM;
+    }
+    preempt->mem = *mem;
+    preempt->config = *config;
+    preempt->view.rank = MST_RANK_NONE;
+    preempt->now_ns = now_ns;
+    preempt->began_ns = (int64_t)now_ns;
+    preempt->listing = true;
+    mst_follow_begin(&preempt->follow, MST_WATCH_KEYS, mst_slice_text(MST_PREEMPT_PREFIX),
+                     MST_NODE_NONE);
+    preempt->owe_watch = true;
+    preempt->retry_ns = NEVER;
+    preempt->silent_ns = NEVER;
+    preempt->agreed = -1;
+    forget(preempt);
+    preempt->limit_told = MST_PREEMPT_NO_LIMIT;
+    preempt->sums.last_ns = INT64_MIN;
+    preempt->sums.live_ns = INT64_MAX;
+    preempt->covered.by_ns = INT64_MIN;
+    preempt->stayed.by_ns = INT64_MIN;
+    mst_preempt_notices_init(preempt);
+    *out = preempt;
+    return MUSTER_OK;
+}
+
+void mst_preempt_free(struct mst_preempt *preempt)
+{
+    if (preempt) {
+        struct mst_mem mem = preempt->mem;
+
+        mst_preempt_notices_free(preempt);
+        mst_mem_release(&mem, preempt);
+    }
+}
+
 /* ---- inputs ---- */
 
 /* For good, or with the generation. What all have saved stays saved. */
@@ -622,11 +628,7 @@ static void attention(void *machine, uint64_t now_ns, const struct mst_view *vie
     preempt->covered = preempt->stayed;
     take_seat(preempt);
     mst_preempt_move(preempt, now_ns, MST_PREEMPT_CALM);
-    preempt->ahead = (struct mst_preempt_known){.floor = -1};
-    number(preempt, 0);
-    preempt->hold_depth = 0;
-    preempt->let_go = -1;
-    preempt->dropped = -1;
+    forget(preempt);
     preempt->owe_forget = true;
     mst_preempt_sum(preempt);
     mst_preempt_advance(preempt, now_ns);
@@ -770,28 +772,12 @@ const struct mst_machine mst_preempt_machine = {.attention = attention,
 
 /* ---- what it knows ---- */
 
-static void noticed_of(const struct mst_preempt *preempt, const struct mst_preempt_seen *seen,
-                       struct mst_preempt_noticed *out)
+const struct mst_preempt_seen *mst_preempt_noticed(const struct mst_preempt *preempt)
 {
-    *out = (struct mst_preempt_noticed){.agreed_step = preempt->agreed};
-    if (seen) {
-        out->any = true;
-        out->notice = seen->notice;
-        out->deadline_ns = seen->deadline_ns;
-        out->revision = seen->revision;
-    }
+    return preempt->sums.best;
 }
 
-void mst_preempt_noticed(const struct mst_preempt *preempt, struct mst_preempt_noticed *out)
+int64_t mst_preempt_agreed(const struct mst_preempt *preempt)
 {
-    noticed_of(preempt, preempt->sums.best, out);
-}
-
-bool mst_preempt_notice_from(const struct mst_preempt *preempt, uint32_t from,
-                             struct mst_preempt_noticed *out)
-{
-    struct mst_tree_node *node = mst_tree_at_or_after(&preempt->notices, &from);
-
-    noticed_of(preempt, node ? MST_CONTAINER(node, struct mst_preempt_seen, node) : NULL, out);
-    return node != NULL;
+    return preempt->agreed;
 }

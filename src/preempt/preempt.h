@@ -15,6 +15,7 @@
  * memory: it is then asked for again. */
 
 #include "base/mem.h"
+#include "base/tree.h"
 #include "proto/machine.h"
 #include "proto/notice.h"
 
@@ -37,13 +38,13 @@ enum mst_preempt_effect_type {
     MST_PREEMPT_LOG = 5      /* a line for the user: `log` */
 };
 
-/* The notice that matters most: a certain one before an advisory one, then the first deadline. */
-struct mst_preempt_noticed {
-    bool any;
-    struct mst_notice notice; /* left_ms as it was written; use deadline_ns */
-    int64_t deadline_ns;      /* on the caller's clock */
+/* One notice's key. */
+struct mst_preempt_seen {
+    struct mst_tree_node node; /* first */
     uint64_t revision;
-    int64_t agreed_step; /* -1: none */
+    int64_t deadline_ns;      /* on the caller's clock */
+    bool listed;              /* since the watch began anew */
+    struct mst_notice notice; /* left_ms as it was written; use deadline_ns */
 };
 
 struct mst_preempt_saver {
@@ -135,12 +136,16 @@ uint64_t mst_preempt_digest(const struct mst_preempt *preempt);
 
 /* ---- what it knows, at any time ---- */
 
-/* The notice that matters most (level-triggered: told by NOTICED). */
-void mst_preempt_noticed(const struct mst_preempt *preempt, struct mst_preempt_noticed *out);
+/* The notice that matters most: a certain one before an advisory one, then the first deadline.
+ * Level-triggered: NOTICED says when it changes. NULL: none. The machine's, until the next input.
+ */
+const struct mst_preempt_seen *mst_preempt_noticed(const struct mst_preempt *preempt);
 
-/* The first notice of an index that is not below `from`, that of the whole job being the last.
- * False: none. */
-bool mst_preempt_notice_from(const struct mst_preempt *preempt, uint32_t from,
-                             struct mst_preempt_noticed *out);
+/* That of an index, or MST_NOTICE_ALL. NULL: none. */
+const struct mst_preempt_seen *mst_preempt_notice_of(const struct mst_preempt *preempt,
+                                                     uint32_t index);
+
+/* The step that is agreed on; -1: none. */
+int64_t mst_preempt_agreed(const struct mst_preempt *preempt);
 
 #endif

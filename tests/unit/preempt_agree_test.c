@@ -292,7 +292,7 @@ static void a_death_now_is_still_agreed_on(void **state)
 /* A notice has passed before this generation. It is spent. */
 static void what_had_passed_before_is_spent(void **state)
 {
-    struct mst_preempt_noticed noticed;
+    const struct mst_preempt_seen *noticed;
 
     (void)state;
     begin(2, &stage_config);
@@ -304,34 +304,36 @@ static void what_had_passed_before_is_spent(void **state)
     steps(0, 3);
     stage_pass(&stage, 10000);
     assert_null(stage_value(&stage, "muster/preempt/agreed/2.0"));
-    mst_preempt_noticed(stage.members[0].machine, &noticed);
-    assert_false(noticed.any);
+    noticed = mst_preempt_noticed(stage.members[0].machine);
+    assert_null(noticed);
     end();
 }
 
 /* A notice is advisory. It is shown and no more. */
 static void an_advisory_notice_is_told_and_no_more(void **state)
 {
-    struct mst_preempt_noticed noticed;
+    const struct mst_preempt_seen *noticed;
 
     (void)state;
     begin(2, &stage_config);
     stage_put(&stage, "muster/preempt/notice/10", "left_ms=1000 level=advisory reason=perhaps");
     stage_settle(&stage);
     stage_pass(&stage, 5000);
-    mst_preempt_noticed(stage.members[1].machine, &noticed);
-    assert_true(noticed.any);
-    assert_string_equal(noticed.notice.reason, "perhaps");
-    assert_int_equal(noticed.agreed_step, -1);
+    noticed = mst_preempt_noticed(stage.members[1].machine);
+    assert_non_null(noticed);
+    assert_string_equal(noticed->notice.reason, "perhaps");
+    assert_int_equal(mst_preempt_agreed(stage.members[1].machine), -1);
     assert_int_equal(stage.round_count, 0);
     stage_notice(&stage, 10, 60000);
     stage_settle(&stage);
-    mst_preempt_noticed(stage.members[1].machine, &noticed);
-    assert_int_equal(noticed.notice.level, MST_NOTICE_CERTAIN);
-    assert_int_equal(noticed.agreed_step, 0);
-    assert_true(mst_preempt_notice_from(stage.members[1].machine, 3, &noticed));
-    assert_int_equal(noticed.notice.index, 10);
-    assert_false(mst_preempt_notice_from(stage.members[1].machine, 11, &noticed));
+    noticed = mst_preempt_noticed(stage.members[1].machine);
+    assert_int_equal(noticed->notice.level, MST_NOTICE_CERTAIN);
+    assert_int_equal(mst_preempt_agreed(stage.members[1].machine), 0);
+    assert_null(mst_preempt_notice_of(stage.members[1].machine, 3));
+    noticed = mst_preempt_notice_of(stage.members[1].machine, 10);
+    assert_non_null(noticed);
+    assert_int_equal(noticed->notice.index, 10);
+    assert_null(mst_preempt_notice_of(stage.members[1].machine, 11));
     end();
 }
 
@@ -786,7 +788,7 @@ static void a_service_that_never_has_room_does_not_keep_the_gate_closed(void **s
 /* The watch begins anew. What is gone is forgotten, and a deadline known better stays. */
 static void a_watch_that_begins_anew_forgets_what_is_gone(void **state)
 {
-    struct mst_preempt_noticed noticed;
+    const struct mst_preempt_seen *noticed;
     int64_t deadline_ns;
 
     (void)state;
@@ -794,18 +796,19 @@ static void a_watch_that_begins_anew_forgets_what_is_gone(void **state)
     stage_put(&stage, "muster/preempt/notice/5", "left_ms=2000000");
     stage_notice(&stage, 6, 3000000);
     stage_settle(&stage);
-    mst_preempt_noticed(stage.members[0].machine, &noticed);
-    assert_int_equal(noticed.notice.index, 5);
+    noticed = mst_preempt_noticed(stage.members[0].machine);
+    assert_int_equal(noticed->notice.index, 5);
     stage_pass(&stage, 60000);
     stage_delete(&stage, "muster/preempt/notice/5");
-    assert_true(mst_preempt_notice_from(stage.members[0].machine, 6, &noticed));
-    deadline_ns = noticed.deadline_ns;
+    noticed = mst_preempt_notice_of(stage.members[0].machine, 6);
+    assert_non_null(noticed);
+    deadline_ns = noticed->deadline_ns;
     stage.forget = true;
     stage.away_ms = 30000; /* the service does not know how long it was away */
     stage_settle(&stage);
-    mst_preempt_noticed(stage.members[0].machine, &noticed);
-    assert_int_equal(noticed.notice.index, 6);
-    assert_true(noticed.deadline_ns == deadline_ns);
+    noticed = mst_preempt_noticed(stage.members[0].machine);
+    assert_int_equal(noticed->notice.index, 6);
+    assert_true(noticed->deadline_ns == deadline_ns);
     end();
 }
 

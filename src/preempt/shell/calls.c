@@ -227,7 +227,7 @@ muster_status muster_preempt_hold_end(muster_preempt *preempt)
 
 /* ---- what is known ---- */
 
-static void fill(const struct muster_preempt *preempt, const struct mst_preempt_noticed *noticed,
+static void fill(const struct muster_preempt *preempt, const struct mst_preempt_seen *noticed,
                  struct muster_notice *out)
 {
     const struct mst_notice *notice = &noticed->notice;
@@ -244,7 +244,7 @@ static void fill(const struct muster_preempt *preempt, const struct mst_preempt_
     out->assumed = notice->assumed;
     out->left_ms = left_ms;
     out->deadline_unix_ms = mst_clock_ms(CLOCK_REALTIME) + left_ms;
-    out->agreed_step = noticed->agreed_step;
+    out->agreed_step = mst_preempt_agreed(preempt->host.machine);
     memcpy(out->source, notice->source, sizeof(out->source));
     memcpy(out->host, notice->host, sizeof(out->host));
     memcpy(out->reason, notice->reason, sizeof(out->reason));
@@ -253,7 +253,7 @@ static void fill(const struct muster_preempt *preempt, const struct mst_preempt_
 bool muster_preempt_notice(muster_preempt *preempt, struct muster_notice *out)
 {
     muster_client *client = preempt ? preempt->client : NULL;
-    struct mst_preempt_noticed noticed = {0};
+    const struct mst_preempt_seen *noticed;
 
     if (!out) {
         return false;
@@ -263,12 +263,12 @@ bool muster_preempt_notice(muster_preempt *preempt, struct muster_notice *out)
         return false;
     }
     mst_lib_lock(client);
-    mst_preempt_noticed(preempt->host.machine, &noticed);
-    if (noticed.any) {
-        fill(preempt, &noticed, out);
+    noticed = mst_preempt_noticed(preempt->host.machine);
+    if (noticed) {
+        fill(preempt, noticed, out);
     }
     mst_lib_unlock(client);
-    return noticed.any;
+    return noticed != NULL;
 }
 
 const char *muster_preempt_sources(muster_preempt *preempt)

@@ -59,12 +59,8 @@ static muster_status take_who(struct mst_preempt_exit *wait, const struct mst_wh
 
 static bool is_noticed(const struct muster_preempt *preempt, uint32_t index)
 {
-    struct mst_preempt_noticed found;
-
-    return (mst_preempt_notice_from(preempt->host.machine, index, &found) &&
-            found.notice.index == index) ||
-           (mst_preempt_notice_from(preempt->host.machine, MST_NOTICE_ALL, &found) &&
-            found.notice.index == MST_NOTICE_ALL);
+    return mst_preempt_notice_of(preempt->host.machine, index) ||
+           mst_preempt_notice_of(preempt->host.machine, MST_NOTICE_ALL);
 }
 
 static void look(struct mst_preempt_exit *wait)
@@ -160,7 +156,6 @@ muster_status muster_preempt_wait_exit(muster_preempt *preempt, int64_t timeout_
                                        struct muster_error *err)
 {
     static const char what[] = "wait for the exit of who was noticed";
-    struct mst_preempt_noticed noticed = {0};
     muster_client *client;
     muster_status status;
 
@@ -173,8 +168,7 @@ muster_status muster_preempt_wait_exit(muster_preempt *preempt, int64_t timeout_
         return status;
     }
     mst_lib_lock(client);
-    mst_preempt_noticed(preempt->host.machine, &noticed);
-    if (noticed.any) {
+    if (mst_preempt_noticed(preempt->host.machine)) {
         mst_lib_keep(client);
         status = wait_exit(preempt, mst_lib_deadline_ns(timeout_ms, 0), what, err);
         mst_lib_let_go(client);

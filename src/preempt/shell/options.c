@@ -18,7 +18,7 @@ static muster_status read_leave(struct mst_preempt_settings *out, struct muster_
     } else if (choice < 0 || choice > 1) {
         return mst_lib_refuse(err, "preempt", "options.leave is none of enum muster_preempt_leave");
     }
-    out->leave_all = choice == 0;
+    out->config.leave_all = choice == 0;
     return status;
 }
 
@@ -76,9 +76,9 @@ muster_status mst_preempt_settings_read(struct mst_preempt_settings *out,
     }
     if (status == MUSTER_OK) {
         struct mst_option numbers[] = {
-            MST_OPTION("preempt_window", out->options.window_ms, &out->window_ms, 0),
+            MST_OPTION("preempt_window", out->options.window_ms, &out->config.window_ms, 0),
             MST_OPTION("preempt_agree_timeout", out->options.agree_timeout_ms,
-                       &out->agree_timeout_ms, 0),
+                       &out->config.agree_timeout_ms, 0),
             MST_OPTION("preempt_grace", out->options.grace_ms, &out->grace_ms, 0),
         };
 

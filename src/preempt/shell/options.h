@@ -6,11 +6,12 @@
 
 #include "base/slice.h"
 #include "muster/preempt.h"
+#include "preempt/preempt.h"
 
 struct mst_preempt_settings {
     struct muster_preempt_options options; /* as given */
-    int64_t window_ms, agree_timeout_ms, grace_ms;
-    bool leave_all;
+    struct mst_preempt_config config;
+    int64_t grace_ms;
     uint64_t signals; /* bit s - 1: signal s */
     /* What others do for this process: MUSTER_PREEMPT_SOURCES; NULL: nobody said. Borrowed. */
     const char *elsewhere;

@@ -78,11 +78,9 @@ static void take_outcome(struct muster_preempt *preempt, const struct mst_preemp
 
 static void take_notices(struct muster_preempt *preempt)
 {
-    struct mst_preempt_noticed noticed;
+    const struct mst_preempt_seen *noticed = mst_preempt_noticed(preempt->host.machine);
 
-    mst_preempt_noticed(preempt->host.machine, &noticed);
-    mst_signals_noticed(&preempt->signals,
-                        noticed.any && noticed.notice.level == MST_NOTICE_CERTAIN);
+    mst_signals_noticed(&preempt->signals, noticed && noticed->notice.level == MST_NOTICE_CERTAIN);
     mst_preempt_exit_look(preempt);
 }
 
@@ -400,10 +398,6 @@ static muster_status refuse_client(muster_client *client, struct muster_error *e
 static muster_status begin(struct muster_preempt *preempt, struct muster_error *err)
 {
     muster_client *client = preempt->client;
-    const struct mst_preempt_config config = {.window_ms = (uint64_t)preempt->settings.window_ms,
-                                              .agree_timeout_ms =
-                                                  (uint64_t)preempt->settings.agree_timeout_ms,
-                                              .leave_all = preempt->settings.leave_all};
     struct mst_preempt *machine = NULL;
     muster_status status = refuse_client(client, err);
 
@@ -413,7 +407,8 @@ static muster_status begin(struct muster_preempt *preempt, struct muster_error *
     mst_lib_helper_begin(client); /* which waits: look again */
     status = refuse_client(client, err);
     if (status == MUSTER_OK) {
-        status = mst_preempt_new(&machine, mst_lib_now_ns(), &config, &mst_system_mem);
+        status =
+            mst_preempt_new(&machine, mst_lib_now_ns(), &preempt->settings.config, &mst_system_mem);
         if (status) {
             return mst_lib_fail(err, status, "preempt", NULL);
         }

@@ -22,17 +22,15 @@ static void add_missing(struct mst_text *text, const struct mst_detail *detail)
 static void add_noticed(struct mst_text *text, struct muster_preempt *preempt,
                         const struct mst_preempt_line *line, const char *whom)
 {
+    const struct mst_preempt_seen *seen = mst_preempt_notice_of(preempt->host.machine, line->index);
     const struct mst_notice *notice;
-    struct mst_preempt_noticed noticed;
 
     mst_text_format(text, "notice for %s", whom);
-    if (!mst_preempt_notice_from(preempt->host.machine, line->index, &noticed) || !noticed.any ||
-        noticed.notice.index != line->index) {
+    if (!seen) {
         mst_text_format(text, "; " MST_SECONDS " left", MST_SECONDS_ARGS(left(line->left_ms)));
-
         return;
     }
-    notice = &noticed.notice;
+    notice = &seen->notice;
     mst_text_format(text, "%s%s%.*s by %.*s%s%.*s; " MST_SECONDS " left%s",
                     notice->level == MST_NOTICE_ADVISORY ? " (advisory)" : "",
                     notice->host[0] != '\0' ? " on " : "", MST_TEXT_ARGS(notice->host),
