@@ -428,46 +428,29 @@ void mst_restart_progress(struct mst_restart *restart, const struct mst_restart_
     restart->vote.checks = progress->checks;
     restart->vote.waited = progress->waited;
     restart->vote.moved = progress->pings > 0;
-    restart->vote.first = progress->has_step ? progress->first : INT64_MIN;
-    restart->vote.step = progress->has_step ? progress->step : INT64_MIN;
+    restart->vote.first = progress->first;
+    restart->vote.step = progress->step;
 }
 
-static struct mst_slice words_of_return(char *room, size_t size, muster_status status)
-{
-    struct mst_text text = mst_text_in(room, size);
-
-    mst_text_format(&text, "the function returned %s (%d)", mst_status_name(status), status);
-    return mst_slice_of(text.start, text.size);
-}
-
-static void fault_return(struct mst_restart *restart, muster_status status)
+/* The status that the function returned. A status of muster's calls for the failure of a peer is no
+ * fault of this rank; but this rank cannot know of that failure before it hears of it, and without
+ * a reason all would begin again for nothing. The service takes such a report only if the
+ * generation has no other fault. */
+static void report_return(struct mst_restart *restart, muster_status status)
 {
     char line[128];
+    struct mst_slice text =
+        mst_slice_of(line, mst_text_print(line, sizeof(line), "the function returned %s (%d)",
+                                          mst_status_name(status), status));
 
     if (status == MUSTER_EINTERRUPTED) {
         mst_restart_fault(restart, MST_CAUSE_AGAIN, 0, mst_slice_text("asked for a restart"));
-        return;
+    } else if (mst_status_is_passed_on(status)) {
+        report(restart, MST_CAUSE_NONE, status, text);
+    } else {
+        mst_restart_fault(restart, MST_CAUSE_FAULT, status, text);
+        restart->own_faults++;
     }
-    mst_restart_fault(restart, MST_CAUSE_FAULT, status,
-                      words_of_return(line, sizeof(line), status));
-    restart->own_faults++;
-}
-
-/* What calls of muster say when a peer failed is no fault of this rank; but this rank cannot know
- * that one did before it has heard so, and without any reason all would begin again for nothing.
- * The service takes the report only if nothing else has befallen the generation. */
-static void pass_on(struct mst_restart *restart, muster_status status)
-{
-    char line[128];
-
-    report(restart, MST_CAUSE_NONE, status, words_of_return(line, sizeof(line), status));
-}
-
-static void complete(struct mst_restart *restart, uint64_t now_ns, muster_status status)
-{
-    restart->result = status;
-    mst_restart_move(restart, MST_COMPLETING);
-    heed(restart, now_ns);
 }
 
 void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_status status,
@@ -501,14 +484,13 @@ void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_s
     } else if (interrupted || restart->ended || (done && broken)) { /* broken: within `settle` */
         mst_restart_unwind(restart, now_ns);
     } else if (done) {
-        complete(restart, now_ns, status);
-    } else if (mst_status_is_passed_on(status)) {
-        if (!broken) {
-            pass_on(restart, status);
-        }
-        mst_restart_unwind(restart, now_ns);
+        restart->result = status;
+        mst_restart_move(restart, MST_COMPLETING);
+        heed(restart, now_ns);
     } else {
-        fault_return(restart, status);
+        if (!(broken && mst_status_is_passed_on(status))) {
+            report_return(restart, status);
+        }
         mst_restart_unwind(restart, now_ns);
     }
 }

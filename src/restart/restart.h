@@ -116,9 +116,8 @@ void mst_restart_left(struct mst_restart *restart, uint64_t now_ns);
 /* How far an attempt came, in calls of muster since it began. */
 struct mst_restart_progress {
     uint64_t pings, checks; /* as it was told to stop, if it was */
-    int64_t first, step;    /* the first step that was told, and the largest */
-    bool has_step;
-    bool waited; /* in muster, as it was told to stop */
+    int64_t first, step;    /* the first step that was told, and the largest; INT64_MIN: none */
+    bool waited;            /* in muster, as it was told to stop */
 };
 
 /* Right before `returned`. */

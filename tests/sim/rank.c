@@ -348,9 +348,10 @@ static void fn_return(struct sim *sim, struct sim_proc *proc, muster_status stat
     sim_saw_return(sim, proc, status);
     sim_page_turn(sim, proc, SIM_PHASE_WAITS);
     mst_restart_progress(proc->restart,
-                         &(struct mst_restart_progress){.pings = fn->steps,
-                                                        .step = (int64_t)fn->steps,
-                                                        .has_step = proc->job->tells_steps});
+                         &(struct mst_restart_progress){
+                             .pings = fn->steps,
+                             .first = proc->job->tells_steps ? 0 : INT64_MIN,
+                             .step = proc->job->tells_steps ? (int64_t)fn->steps : INT64_MIN});
     mst_restart_returned(proc->restart, sim_proc_clock(sim, proc), status, fn->delivered);
 }
 

@@ -62,7 +62,9 @@ static void refused(const struct muster_restart_options *options, const char *te
     assert_int_equal(mst_run_settings_read(&settings, options, &err), MUSTER_EINVAL);
     assert_int_equal(err.status, MUSTER_EINVAL);
     assert_string_equal(err.text, text);
-    assert_null(settings.step_list); /* nothing is owned */
+    for (int kind = 0; kind < MST_STEP_KINDS; kind++) {
+        assert_null(settings.steps[kind].list); /* nothing is owned */
+    }
 }
 
 static void test_defaults(void **state)

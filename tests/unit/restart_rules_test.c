@@ -518,8 +518,7 @@ static void test_vote_of_an_attempt(void **state)
     (void)state;
     config.soft_timeout_ms = 50;
     restart = running();
-    mst_restart_progress(restart,
-                         &(struct mst_restart_progress){.first = 70, .step = 77, .has_step = true});
+    mst_restart_progress(restart, &(struct mst_restart_progress){.first = 70, .step = 77});
     mst_restart_returned(restart, 50 * MS, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 50 * MS, MUSTER_OK, MST_WHY_REPLY, NOTHING);

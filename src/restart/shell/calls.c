@@ -135,48 +135,45 @@ muster_status muster_restart_leave(muster_restart *restart)
 
 /* --- atomic sections --- */
 
+/* In the page, from the outermost beginning to its end. */
+static void show_atomic(struct muster_restart *restart, bool inside)
+{
+    if ((atomic_load_explicit(&restart->page->atomic, memory_order_relaxed) % 2 != 0) != inside) {
+        count(&restart->page->atomic);
+        mst_lib_thread.no_waiting =
+            inside ? "called inside an atomic section, which cannot be interrupted: end it first"
+                   : NULL;
+    }
+}
+
 muster_status muster_restart_atomic_begin(muster_restart *restart)
 {
-    struct mst_page *page;
     muster_status status;
 
     if (!restart || !mst_run_is_mine(restart)) {
         return MUSTER_EINVAL;
     }
-    page = restart->page;
-    count(&page->checks);
+    count(&restart->page->checks);
     status = mst_atomic_begin(&restart->atomic);
-    if (status == MUSTER_EINTERRUPTED) {
-        return told(restart);
+    if (status == MUSTER_OK) {
+        show_atomic(restart, true);
     }
-    if (status == MUSTER_OK &&
-        (atomic_load_explicit(&page->atomic, memory_order_relaxed) & 1) == 0) {
-        count(&page->atomic);
-        mst_lib_thread.no_waiting =
-            "called inside an atomic section, which cannot be interrupted: end it first";
-    }
-    return status;
+    return status == MUSTER_EINTERRUPTED ? told(restart) : status;
 }
 
 muster_status muster_restart_atomic_end(muster_restart *restart)
 {
-    struct mst_page *page;
     muster_status status;
 
     if (!restart || !mst_run_is_mine(restart)) {
         return MUSTER_EINVAL;
     }
-    page = restart->page;
-    count(&page->checks);
+    count(&restart->page->checks);
     status = mst_atomic_end(&restart->atomic);
-    if (status == MUSTER_EINVAL) {
-        return status;
+    if (status != MUSTER_EINVAL) {
+        show_atomic(restart, mst_atomic_inside(&restart->atomic));
     }
-    if (!mst_atomic_inside(&restart->atomic)) {
-        count(&page->atomic);
-        mst_lib_thread.no_waiting = NULL;
-    }
-    return status == MUSTER_EINTERRUPTED ? told(restart) : MUSTER_OK;
+    return status == MUSTER_EINTERRUPTED ? told(restart) : status;
 }
 
 /* --- long phases --- */
@@ -226,13 +223,8 @@ muster_status muster_restart_section_end(muster_restart *restart)
 
 void mst_run_close_sections(struct muster_restart *restart)
 {
-    struct mst_page *page = restart->page;
-
     mst_atomic_close(&restart->atomic);
-    if ((atomic_load_explicit(&page->atomic, memory_order_relaxed) & 1) != 0) {
-        count(&page->atomic);
-        mst_lib_thread.no_waiting = NULL;
-    }
+    show_atomic(restart, false);
     if (restart->depth > 0) {
         restart->depth = 0;
         section_show(restart, 1);

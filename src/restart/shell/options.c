@@ -189,6 +189,13 @@ static muster_status out_of_memory(struct muster_error *err)
     return mst_lib_fail(err, MUSTER_ENOMEM, "run", NULL);
 }
 
+static void *copy_of(const void *list, size_t count, size_t size)
+{
+    void *copy = calloc(count, size);
+
+    return copy ? memcpy(copy, list, count * size) : NULL;
+}
+
 /* NULL and "" are the environment's, which may be none as well. */
 static muster_status text_read(char **out, const char *name, const char *given,
                                struct muster_error *err)
@@ -234,30 +241,21 @@ static muster_status steps_read(struct mst_run_settings *out,
         [MST_STEP_COMPLETION] = &options->completion,
         [MST_STEP_TERMINATE] = &options->terminate,
     };
-    struct muster_restart_hook *next;
-    size_t count = 0;
-
     for (int kind = 0; kind < MST_STEP_KINDS; kind++) {
         muster_status status = steps_check(given[kind], mst_step_name(kind), err);
 
         if (status != MUSTER_OK) {
             return status;
         }
-        count += given[kind]->count;
-    }
-    if (count == 0) {
-        return MUSTER_OK;
-    }
-    next = out->step_list = calloc(count, sizeof(*next));
-    if (!next) {
-        return out_of_memory(err);
-    }
-    for (int kind = 0; kind < MST_STEP_KINDS; kind++) {
-        out->steps[kind] = (struct muster_restart_hooks){.list = next, .count = given[kind]->count};
-        if (given[kind]->count > 0) {
-            memcpy(next, given[kind]->list, given[kind]->count * sizeof(*next));
-            next += given[kind]->count;
+        if (given[kind]->count == 0) {
+            continue;
         }
+        out->steps[kind].list =
+            copy_of(given[kind]->list, given[kind]->count, sizeof(*given[kind]->list));
+        if (!out->steps[kind].list) {
+            return out_of_memory(err);
+        }
+        out->steps[kind].count = given[kind]->count;
     }
     return MUSTER_OK;
 }
@@ -307,11 +305,10 @@ static muster_status assignment_copy(struct mst_run_settings *out,
     if (mst_assignment_check(assignment->list, assignment->count, &text)) {
         return mst_lib_refuse(err, "run", "assignment: %s", why);
     }
-    out->assignment = calloc(assignment->count, sizeof(*out->assignment));
+    out->assignment = copy_of(assignment->list, assignment->count, sizeof(*out->assignment));
     if (!out->assignment) {
         return out_of_memory(err);
     }
-    memcpy(out->assignment, assignment->list, assignment->count * sizeof(*out->assignment));
     out->assignment_count = assignment->count;
     out->config.by_table = true;
     return layers_copy(out, err);
@@ -381,7 +378,9 @@ muster_status mst_run_settings_read(struct mst_run_settings *out,
 
 void mst_run_settings_free(struct mst_run_settings *settings)
 {
-    free(settings->step_list);
+    for (int kind = 0; kind < MST_STEP_KINDS; kind++) {
+        free(settings->steps[kind].list);
+    }
     free(settings->assignment);
     free(settings->layers);
     free(settings->label);

@@ -28,8 +28,10 @@ struct mst_run_settings {
     bool disabled, keep_environment;
     bool from_start;                    /* the clock of no progress begins with the function */
     int64_t soft_ms, hard_ms, grace_ms; /* -1: never */
-    struct muster_restart_hooks steps[MST_STEP_KINDS];
-    struct muster_restart_hook *step_list; /* the memory of all of them */
+    struct {
+        struct muster_restart_hook *list;
+        size_t count;
+    } steps[MST_STEP_KINDS];
     struct muster_assignment_step *assignment;
     size_t assignment_count;
     struct muster_assignment_layer *layers; /* the memory of all of them */

@@ -225,19 +225,6 @@ void mst_run_say_why(struct muster_restart *restart, const struct mst_restart_ef
 
 bool mst_run_ends_all(muster_status status, enum mst_restart_why why)
 {
-    switch (why) {
-    case MST_WHY_ITERATIONS:
-    case MST_WHY_STALLED:
-    case MST_WHY_ABORTED:
-    case MST_WHY_ASSIGNMENT:
-        return true;
-    case MST_WHY_REPLY:
-        return status == MUSTER_ETOOFEW;
-    case MST_WHY_FAULTS:
-    case MST_WHY_UNHEALTHY:
-    case MST_WHY_FINALIZE:
-    case MST_WHY_SUSPECT:
-        break;
-    }
-    return false;
+    return why == MST_WHY_ITERATIONS || why == MST_WHY_STALLED || why == MST_WHY_ABORTED ||
+           why == MST_WHY_ASSIGNMENT || (why == MST_WHY_REPLY && status == MUSTER_ETOOFEW);
 }

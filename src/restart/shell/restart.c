@@ -99,15 +99,13 @@ void mst_run_cut(struct muster_restart *restart)
 static struct mst_restart_progress progress_of(const struct muster_restart *restart)
 {
     const struct mst_page *page = restart->page;
-    int64_t step = atomic_load_explicit(&restart->best_step, memory_order_relaxed);
 
     return (struct mst_restart_progress){
         .pings = atomic_load_explicit(&page->pings, memory_order_relaxed) - restart->pings_before,
         .checks =
             atomic_load_explicit(&page->checks, memory_order_relaxed) - restart->checks_before,
         .first = atomic_load_explicit(&restart->first_step, memory_order_relaxed),
-        .step = step,
-        .has_step = step != MST_RUN_NO_STEP,
+        .step = atomic_load_explicit(&restart->best_step, memory_order_relaxed),
         .waited = atomic_load_explicit(&page->waits, memory_order_acquire) % 2 != 0,
     };
 }
@@ -309,17 +307,6 @@ static struct muster_restart *run_take(muster_client *client, struct mst_run_set
     return restart;
 }
 
-static muster_status run_precondition(struct muster_restart *restart, struct muster_error *err)
-{
-    struct mst_run_trouble trouble = {0};
-
-    if (mst_run_steps(restart, MST_STEP_PRECONDITION, &trouble)) {
-        mst_run_close_sections(restart);
-        return MUSTER_OK;
-    }
-    return mst_fail(err, trouble.status, 0, "run: %s", trouble.text);
-}
-
 /* A forked child sees the page too, and is not the function. */
 static void forget_function(void)
 {
@@ -351,11 +338,13 @@ static void page_take(struct muster_restart *restart)
 static muster_status run_start(struct muster_restart *restart, struct muster_error *err)
 {
     muster_client *client = restart->client;
-    muster_status status = run_precondition(restart, err);
+    struct mst_run_trouble trouble = {0};
+    muster_status status;
 
-    if (status) {
-        return status;
+    if (!mst_run_steps(restart, MST_STEP_PRECONDITION, &trouble)) {
+        return mst_fail(err, trouble.status, 0, "run: %s", trouble.text);
     }
+    mst_run_close_sections(restart);
     status = mst_interrupt_arm(&restart->interrupt, restart->settings.signal, err);
     if (status) {
         return status;

@@ -8,15 +8,16 @@
 static bool step(struct muster_restart *restart, enum mst_step_kind kind, size_t at,
                  struct mst_run_trouble *trouble)
 {
-    const struct muster_restart_hooks *steps = &restart->settings.steps[kind];
-    muster_status status = steps->list[at].call(restart, steps->list[at].arg);
+    const struct muster_restart_hook *hook = &restart->settings.steps[kind].list[at];
+    size_t count = restart->settings.steps[kind].count;
+    muster_status status = hook->call(restart, hook->arg);
     char which[48] = "";
 
     if (status == MUSTER_OK) {
         return true;
     }
-    if (steps->count > 1) {
-        mst_text_print(which, sizeof(which), "%zu of %zu ", at + 1, steps->count);
+    if (count > 1) {
+        mst_text_print(which, sizeof(which), "%zu of %zu ", at + 1, count);
     }
     trouble->status = status < 0 ? status : MUSTER_EFAILED; /* a run ends with an error */
     trouble->code = status;
