@@ -8,19 +8,7 @@
 #include "preempt/machine.h"
 #include "proto/vector.h"
 
-static void effect_watch(struct mst_preempt *preempt)
-{
-    preempt->watch_tag = ++preempt->tags;
-    mst_machine_call(&preempt->effect.head, preempt->watch_tag, &preempt->request);
-    preempt->request = preempt->follow.request;
-}
-
 /* ---- rounds ---- */
-
-static size_t round_name(struct mst_preempt *preempt, const char *prefix)
-{
-    return mst_text_print(preempt->name, sizeof(preempt->name), "%s%" PRIu64, prefix, preempt->k);
-}
 
 static int64_t small(uint64_t number)
 {
@@ -28,22 +16,13 @@ static int64_t small(uint64_t number)
 }
 
 /* A quarter of what is left at most. */
-static void request_step(struct mst_preempt *preempt, uint64_t now_ns)
+static void request_step(struct mst_preempt *preempt, struct mst_round_request *round)
 {
-    struct mst_round_request *round = &preempt->request.round;
-    uint64_t left_ms = mst_preempt_left_ms(preempt, now_ns);
-    uint64_t postpone_ms = mst_preempt_postpone_ms(preempt, now_ns);
+    uint64_t most_ms = mst_preempt_left_ms(preempt, preempt->now_ns) / 4;
+    uint64_t postpone_ms = mst_preempt_postpone_ms(preempt, preempt->now_ns);
 
-    round->name = mst_slice_of(preempt->name, round_name(preempt, MST_PREEMPT_ROUND_STEP));
-    round->deadline_ms = left_ms / 4 < preempt->config.agree_timeout_ms
-                             ? left_ms / 4
-                             : preempt->config.agree_timeout_ms;
-    if (round->deadline_ms < MST_PREEMPT_ROUND_MIN_MS) {
-        round->deadline_ms = MST_PREEMPT_ROUND_MIN_MS;
-    }
-    round->on_loss = MST_PROCEED;
-    round->reduce = MST_REDUCE_MAX;
-    round->data = mst_slice_of(preempt->data, MST_PREEMPT_VECTOR);
+    round->deadline_ms = mst_sooner(most_ms, preempt->config.agree_timeout_ms);
+    round->deadline_ms = mst_later(round->deadline_ms, MST_PREEMPT_ROUND_MIN_MS);
     preempt->held = postpone_ms > 0;
     mst_vector_put(preempt->data, MST_STEP_LAST, preempt->last);
     mst_vector_put(preempt->data, MST_STEP_REVISION, small(preempt->sums.newest));
@@ -52,52 +31,49 @@ static void request_step(struct mst_preempt *preempt, uint64_t now_ns)
     mst_vector_put(preempt->data, MST_STEP_STILL, preempt->stays);
 }
 
-static void request_save(struct mst_preempt *preempt, uint64_t now_ns)
+static void request_save(struct mst_preempt *preempt, struct mst_round_request *round)
 {
-    struct mst_round_request *round = &preempt->request.round;
     uint64_t end_ns = mst_preempt_end_ns(preempt);
-    uint64_t margin_ns = MST_PREEMPT_MARGIN_MS * NS_PER_MS;
-    uint64_t left_ms = end_ns > now_ns + margin_ns ? (end_ns - margin_ns - now_ns) / NS_PER_MS : 0;
+    uint64_t from_ns = preempt->now_ns + MST_PREEMPT_MARGIN_MS * NS_PER_MS;
+    uint64_t left_ms = end_ns > from_ns ? (end_ns - from_ns) / NS_PER_MS : 0;
+    int64_t step = preempt->cannot ? INT64_MIN : preempt->saved;
 
-    round->name = mst_slice_of(preempt->name, round_name(preempt, MST_PREEMPT_ROUND_SAVE));
-    round->deadline_ms = left_ms > MST_PREEMPT_MARGIN_MS ? left_ms : MST_PREEMPT_MARGIN_MS;
-    round->on_loss = MST_FAIL;
-    round->reduce = MST_REDUCE_MAX;
-    round->data = mst_slice_of(preempt->data, MST_PREEMPT_VECTOR);
-    mst_vector_put(preempt->data, MST_SAVE_STEP, preempt->cannot ? INT64_MIN : preempt->saved);
-    mst_vector_put(preempt->data, MST_SAVE_MINUS_STEP,
-                   preempt->cannot ? INT64_MIN : -preempt->saved);
+    round->deadline_ms = mst_later(left_ms, MST_PREEMPT_MARGIN_MS);
+    mst_vector_put(preempt->data, MST_SAVE_STEP, step);
+    mst_vector_put(preempt->data, MST_SAVE_MINUS_STEP, preempt->cannot ? step : -step);
     mst_vector_put(preempt->data, MST_SAVE_CANNOT,
                    preempt->cannot ? (int64_t)preempt->view.index + 1 : 0);
     mst_vector_put(preempt->data, MST_SAVE_LEAVE_ALL, preempt->config.leave_all);
     mst_vector_put(preempt->data, MST_SAVE_REVISION, small(preempt->sums.newest));
 }
 
-static void request_list(struct mst_preempt *preempt)
-{
-    struct mst_round_request *round = &preempt->request.round;
-
-    round->name = mst_slice_of(preempt->name, round_name(preempt, MST_PREEMPT_ROUND_SAVED));
-    round->deadline_ms = preempt->config.agree_timeout_ms;
-    round->on_loss = MST_PROCEED;
-    round->reduce = MST_REDUCE_GATHER;
-    round->data = mst_slice_of(preempt->data, 8);
-    mst_vector_put(preempt->data, 0, preempt->saved);
-}
-
 static void effect_round(struct mst_preempt *preempt)
 {
+    struct mst_round_request *round = &preempt->request.round;
+    bool steps = preempt->state == MST_PREEMPT_STEPPING;
+    bool saves = preempt->state == MST_PREEMPT_SAVING;
+    const char *prefix = steps   ? MST_PREEMPT_ROUND_STEP
+                         : saves ? MST_PREEMPT_ROUND_SAVE
+                                 : MST_PREEMPT_ROUND_SAVED;
+
     mst_machine_call(&preempt->effect.head, preempt->round_tag, &preempt->request);
     preempt->request.command = MST_ROUND;
-    preempt->request.round.generation = preempt->view.generation;
-    preempt->request.round.any_deadline = true;
+    round->generation = preempt->view.generation;
+    round->name = mst_slice_of(preempt->name, mst_text_print(preempt->name, sizeof(preempt->name),
+                                                             "%s%" PRIu64, prefix, preempt->k));
+    round->any_deadline = true;
+    round->on_loss = saves ? MST_FAIL : MST_PROCEED;
+    round->reduce = steps || saves ? MST_REDUCE_MAX : MST_REDUCE_GATHER;
+    round->data =
+        mst_slice_of(preempt->data, steps || saves ? MST_PREEMPT_VECTOR : MST_VECTOR_ELEMENT);
     memset(preempt->data, 0, sizeof(preempt->data));
-    if (preempt->state == MST_PREEMPT_STEPPING) {
-        request_step(preempt, preempt->now_ns);
-    } else if (preempt->state == MST_PREEMPT_SAVING) {
-        request_save(preempt, preempt->now_ns);
+    if (steps) {
+        request_step(preempt, round);
+    } else if (saves) {
+        request_save(preempt, round);
     } else {
-        request_list(preempt);
+        round->deadline_ms = preempt->config.agree_timeout_ms;
+        mst_vector_put(preempt->data, 0, preempt->saved);
     }
 }
 
@@ -163,7 +139,9 @@ static bool fill_request(struct mst_preempt *preempt)
         effect_fact(preempt, preempt->record_tag, &name, &preempt->fact);
     } else if (preempt->owe_watch) {
         preempt->owe_watch = false;
-        effect_watch(preempt);
+        preempt->watch_tag = ++preempt->tags;
+        mst_machine_call(&preempt->effect.head, preempt->watch_tag, &preempt->request);
+        preempt->request = preempt->follow.request;
     } else if (preempt->agreed_note.owed) {
         effect_note(preempt, &preempt->agreed_note);
     } else if (preempt->failed_note.owed) {

@@ -164,11 +164,6 @@ static struct place *place_of(struct mst_publish *publish, uint32_t index)
     return NULL;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return mst_slice_equal(mst_slice_text(a), mst_slice_text(b));
-}
-
 static void place_take(struct mst_publish *publish, struct place *place,
                        const struct mst_item *item)
 {
@@ -179,7 +174,8 @@ static void place_take(struct mst_publish *publish, struct place *place,
     place->is_notice = mst_notice_read(item->value, &notice);
     place->advisory = notice.level == MST_NOTICE_ADVISORY;
     place->ours = publish->notice.source[0] == '\0' ||
-                  (place->is_notice && same_text(notice.source, publish->notice.source));
+                  (place->is_notice && mst_slice_equal(mst_slice_text(notice.source),
+                                                       mst_slice_text(publish->notice.source)));
     if (place->is_notice) {
         place->deadline_ns = (int64_t)publish->now_ns +
                              ((int64_t)notice.left_ms - (int64_t)age_ms) * (int64_t)NS_PER_MS;

@@ -33,14 +33,12 @@ struct group {
     struct mst_tree_node node;
     struct mst_list in_all; /* parents before their children */
     struct group *parent;
-    struct group *first, *last, *next; /* children, and the next child of its parent */
-    uint32_t serial;                   /* from 1 */
+    uint32_t serial; /* from 1 */
     uint32_t layer;
-    uint32_t first_leaf, last_leaf; /* of the lowest layer: as they were seen */
-    uint32_t begin, end;            /* its leaves in their order */
-    uint32_t alive;                 /* leaves, without those of groups that are left out */
+    uint32_t leaves;
+    uint32_t begin, spares_end; /* its leaves in their order; none is a spare from spares_end on */
+    uint32_t alive;             /* leaves, without those of groups that are left out */
     uint32_t running;
-    uint32_t spares_end; /* no spare stands from here on */
     bool left_out;
 
     /* As a domain of backfill: */
@@ -55,7 +53,6 @@ struct group {
 struct leaf {
     struct muster_place *place;
     struct group *group; /* of the lowest layer */
-    uint32_t next;       /* the next leaf seen in its group; NONE */
     bool runs;           /* it has a number */
 };
 
@@ -132,21 +129,6 @@ static int by_name(const void *key, const struct mst_tree_node *node)
     return mst_slice_compare(name->key, (struct mst_slice){group->key, group->size});
 }
 
-static void add_child(struct forest *forest, struct group *group)
-{
-    struct group *parent = group->parent;
-
-    if (!parent) {
-        forest->root = group;
-    } else if (!parent->first) {
-        parent->first = group;
-        parent->last = group;
-    } else {
-        parent->last->next = group;
-        parent->last = group;
-    }
-}
-
 static struct group *group_new(struct forest *forest, struct group *parent, const struct name *name)
 {
     struct group *group = mst_mem_zalloc(forest->mem, sizeof(*group) + name->key.size);
@@ -159,13 +141,11 @@ static struct group *group_new(struct forest *forest, struct group *parent, cons
     group->parent = parent;
     group->layer = parent ? parent->layer + 1 : 0;
     group->serial = ++forest->group_count;
-    group->first_leaf = NONE;
-    group->last_leaf = NONE;
     group->gap_first = NONE;
     group->gap_end = NONE;
     mst_tree_insert(&forest->names, name, &group->node);
     mst_list_append(&forest->all, &group->in_all);
-    add_child(forest, group);
+    forest->root = parent ? forest->root : group;
     return group;
 }
 
@@ -206,53 +186,32 @@ static muster_status find_group(struct forest *forest, const struct muster_place
     return MUSTER_OK;
 }
 
-static muster_status see(struct forest *forest, struct muster_place *place)
-{
-    struct leaf *leaf = &forest->seen[forest->leaf_count];
-    muster_status status;
-
-    leaf->place = place;
-    leaf->next = NONE;
-    status = find_group(forest, place, &leaf->group);
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    MST_ASSERT(leaf->group);
-    if (leaf->group->last_leaf == NONE) {
-        leaf->group->first_leaf = forest->leaf_count;
-    } else {
-        forest->seen[leaf->group->last_leaf].next = forest->leaf_count;
-    }
-    leaf->group->last_leaf = forest->leaf_count++;
-    return MUSTER_OK;
-}
-
-/* Depth first, without recursion. */
+/* Groups stand where they were first seen within their parent, and leaves within their group.
+ * Parents are before their children in `all`. While it is filled, spares_end is the end of what is
+ * in it. */
 static void put_in_order(struct forest *forest)
 {
-    struct group *group = forest->root;
-    uint32_t at = 0;
+    for (uint32_t i = 0; i < forest->leaf_count; i++) {
+        forest->seen[i].group->leaves++;
+    }
+    for (struct mst_list *at = forest->all.prev; at != &forest->all; at = at->prev) {
+        struct group *group = MST_CONTAINER(at, struct group, in_all);
 
-    while (group) {
-        group->begin = at;
-        for (uint32_t i = group->first_leaf; i != NONE; i = forest->seen[i].next) {
-            forest->leaf[at++] = forest->seen[i];
-        }
-        if (group->first) {
-            group = group->first;
-            continue;
-        }
-        while (group) {
-            group->end = at;
-            group->spares_end = at;
-            if (group->next) {
-                group = group->next;
-                break;
-            }
-            group = group->parent;
+        if (group->parent) {
+            group->parent->leaves += group->leaves;
         }
     }
-    MST_ASSERT(at == forest->leaf_count);
+    for (struct mst_list *at = forest->all.next; at != &forest->all; at = at->next) {
+        struct group *group = MST_CONTAINER(at, struct group, in_all);
+
+        if (group->parent) {
+            group->begin = group->spares_end = group->parent->spares_end;
+            group->parent->spares_end += group->leaves;
+        }
+    }
+    for (uint32_t i = 0; i < forest->leaf_count; i++) {
+        forest->leaf[forest->seen[i].group->spares_end++] = forest->seen[i];
+    }
 }
 
 static muster_status build(struct forest *forest, struct muster_place *places, size_t count)
@@ -263,13 +222,16 @@ static muster_status build(struct forest *forest, struct muster_place *places, s
         return MUSTER_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        muster_status status = MUSTER_OK;
+        struct leaf *leaf = &forest->seen[forest->leaf_count];
 
         if (places[i].alive || places[i].previous != MUSTER_NUMBER_NONE) {
-            status = see(forest, &places[i]);
-        }
-        if (status != MUSTER_OK) {
-            return status;
+            muster_status status = find_group(forest, &places[i], &leaf->group);
+
+            if (status != MUSTER_OK) {
+                return status;
+            }
+            leaf->place = &places[i];
+            forest->leaf_count++;
         }
         if (places[i].previous != MUSTER_NUMBER_NONE && places[i].previous >= forest->bound) {
             forest->bound = places[i].previous + 1;
