@@ -228,8 +228,7 @@ void mst_preempt_fail(struct mst_preempt *preempt, uint64_t now_ns, muster_statu
     struct mst_preempt_line *line = mst_preempt_line(preempt, MST_PREEMPT_LOG_FAILED);
 
     line->status = status;
-    line->has_detail = preempt->has_detail;
-    line->detail = &preempt->detail;
+    line->detail = preempt->has_detail ? &preempt->detail : NULL;
     preempt->failed_note = (struct mst_preempt_note){
         .name = {.kind = MST_PREEMPT_KEY_FAILED,
                  .generation = preempt->view.generation,

@@ -60,10 +60,9 @@ enum { MST_PREEMPT_SAVERS = 16 };
  * EINTERRUPTED: a new generation. Others: why the session ended. */
 struct mst_preempt_outcome {
     muster_status status;
-    int64_t step; /* that was agreed; -1: none */
-    uint32_t of;  /* ranks of the generation */
-    bool has_detail;
-    const struct mst_detail *detail; /* the machine's, until done */
+    int64_t step;                    /* that was agreed; -1: none */
+    uint32_t of;                     /* ranks of the generation */
+    const struct mst_detail *detail; /* the machine's, as the effect is; NULL: none */
     uint32_t saver_count, savers_total;
     struct mst_preempt_saver savers[MST_PREEMPT_SAVERS]; /* those who differ from most first */
 };
@@ -90,8 +89,7 @@ struct mst_preempt_line {
     int64_t left_ms; /* until the deadline */
     uint64_t since_ms;
     muster_status status;
-    bool has_detail;
-    const struct mst_detail *detail; /* the machine's, until done */
+    const struct mst_detail *detail; /* the machine's, as the effect is; NULL: none */
 };
 
 struct mst_preempt_effect {

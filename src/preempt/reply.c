@@ -26,7 +26,6 @@ static void detail_keep(struct mst_preempt *preempt, const struct mst_reply *rep
 static void outcome_begin(struct mst_preempt *preempt)
 {
     preempt->outcome = (struct mst_preempt_outcome){.step = -1};
-    preempt->outcome.has_detail = preempt->has_detail;
     preempt->outcome.detail = preempt->has_detail ? &preempt->detail : NULL;
 }
 
@@ -62,7 +61,6 @@ static void agreed_tell(struct mst_preempt *preempt, uint64_t now_ns, bool froze
     line->left_ms = (int64_t)mst_preempt_left_ms(preempt, now_ns);
     if (frozen) {
         line = mst_preempt_line(preempt, MST_PREEMPT_LOG_FROZEN);
-        line->has_detail = true;
         line->detail = &preempt->detail;
     }
 }

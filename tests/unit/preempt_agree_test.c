@@ -660,7 +660,7 @@ static void who_is_lost_is_named(void **state)
     stage_lose(&stage, 2);
     stage_settle(&stage);
     assert_int_equal(stage.members[0].outcome.status, MUSTER_ELOST);
-    assert_true(stage.members[0].outcome.has_detail);
+    assert_non_null(stage.members[0].outcome.detail);
     /* The other finds the same when it comes. */
     stage_save(&stage, 1);
     stage_settle(&stage);

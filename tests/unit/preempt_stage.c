@@ -205,7 +205,7 @@ static void effect_take(struct stage *stage, uint32_t member,
     case MST_PREEMPT_SAVED:
         assert_true(self->saving);
         self->outcome = effect->outcome;
-        if (effect->outcome.has_detail) {
+        if (effect->outcome.detail) {
             self->detail = *effect->outcome.detail;
         }
         self->outcomes++;

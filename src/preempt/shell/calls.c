@@ -126,10 +126,10 @@ static muster_status save(struct muster_preempt *preempt, int64_t step, uint64_t
     if (client->poisoned || !preempt->has_outcome) {
         return unanswered(preempt, what, err);
     }
-    if (preempt->outcome.status && err) {
+    if (preempt->error.status && err) {
         *err = preempt->error;
     }
-    return preempt->outcome.status;
+    return preempt->error.status;
 }
 
 /* Lock held. */

@@ -67,15 +67,6 @@ static void calls(struct mst_machine_host *host)
     mst_lib_hurry(host->client);
 }
 
-static void take_outcome(struct muster_preempt *preempt, const struct mst_preempt_outcome *outcome)
-{
-    preempt->outcome = *outcome;
-    preempt->has_outcome = true;
-    mst_preempt_say_outcome(&preempt->error, outcome, preempt->saved_step);
-    preempt->outcome.detail = NULL;
-    preempt->outcome.has_detail = false;
-}
-
 static void take_notices(struct muster_preempt *preempt)
 {
     const struct mst_preempt_seen *noticed = mst_preempt_noticed(preempt->host.machine);
@@ -100,7 +91,8 @@ static bool own(struct mst_machine_host *host, const void *of_machine)
         take_notices(preempt);
         break;
     case MST_PREEMPT_SAVED:
-        take_outcome(preempt, &effect->outcome);
+        preempt->has_outcome = true;
+        mst_preempt_say_outcome(&preempt->error, &effect->outcome, preempt->saved_step);
         break;
     case MST_PREEMPT_LOG:
         mst_preempt_say(preempt, &effect->log);

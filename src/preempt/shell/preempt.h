@@ -64,8 +64,7 @@ struct muster_preempt {
     bool saver;           /* somebody waits in _saved */
     uint32_t holds;       /* regions in which it cannot save */
     int64_t saved_step;   /* that the answer is waited for: */
-    bool has_outcome;
-    struct mst_preempt_outcome outcome; /* without its detail, which is in `error` */
+    bool has_outcome;     /* in `error`, as the names of missing ranks are */
     struct muster_error error;
 };
 

@@ -42,7 +42,7 @@ static void add_noticed(struct mst_text *text, struct muster_preempt *preempt,
 static void add_failed(struct mst_text *text, const struct mst_preempt_line *line)
 {
     mst_text_format(text, "no step is saved by all: %s", mst_status_text(line->status));
-    if (line->has_detail && line->detail->who_count > 0) {
+    if (line->detail && line->detail->who_count > 0) {
         mst_text_add(text, ":");
         add_missing(text, line->detail);
     }
@@ -72,7 +72,7 @@ static enum muster_level add_line(struct mst_text *text, struct muster_preempt *
         return MUSTER_LEVEL_INFO;
     case MST_PREEMPT_LOG_FROZEN:
         mst_text_add(text, "frozen, and left out of the step that is agreed:");
-        if (line->has_detail) {
+        if (line->detail) {
             add_missing(text, line->detail);
         }
         return MUSTER_LEVEL_WARN;
@@ -152,7 +152,7 @@ static void add_detail(struct mst_text *text, const struct mst_preempt_outcome *
                        const char *what, const char *who)
 {
     mst_text_add(text, what);
-    if (outcome->has_detail && outcome->detail->who_count > 0) {
+    if (outcome->detail && outcome->detail->who_count > 0) {
         mst_text_add(text, who);
         add_missing(text, outcome->detail);
     }
