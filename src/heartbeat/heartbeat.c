@@ -6,30 +6,30 @@
  *                                      `--rank 0 was lost before--> BROKEN
  *   any --the next generation--> AGREEING      any --no seat, fenced, the end--> OUT
  *
- * The token. All ranks meet in round number 0, which has no deadline: the heart beats once
- * everybody has one. Rank 0 draws the token, the others contribute what is smaller than any; the
- * maximum of the tokens and that of their negatives say whether exactly one was drawn. The same
- * round makes everybody's period and timeout the largest that any member names, since a round is of
- * those who ask for the same.
+ * The token. All ranks meet in round number 0, which has no deadline: the heart beats once all have
+ * a token. Rank 0 draws it, the others contribute what is smaller than any; the maximum of the
+ * tokens and that of their negatives say whether exactly one was drawn. The same round makes the
+ * period and the timeout of all the largest that any member names, since the contributions to a
+ * round must ask for the same.
  *
- * The beat. Each later number is a period: all show the token (EQUAL). Everybody is told the same,
- * so everybody counts alike and is at the same number, and a success is the moment from which all
- * measure the next period: clocks that drift do not drift apart. A failure is over one timeout
- * after the first arrival, from which all measure then: a member that was late for a beat is in
- * time for the next. But who sleeps hears late of what was decided. An answer that came later than
- * any can says nothing of when that was (but for an outage): then it is measured from the own call.
- * And the answer to a call that was late comes at once: then it is measured from when that call was
- * due. One that slept through several beats is told the number where the others are, and has missed
- * as many.
+ * The beat. Each later number is a period: all show the token (EQUAL). All get the same result, so
+ * all count alike and are at the same number, and a success is the moment from which all measure
+ * the next period: clocks that drift do not drift apart. A failure is over one timeout after the
+ * first arrival, from which all measure then: a member that was late for a beat is in time for the
+ * next. But a member that sleeps gets the result late. A reply that came later than any can says
+ * nothing of when the round was over (but for an outage): then the period is measured from the own
+ * call. And the reply to a call that was late comes at once: then it is measured from when that
+ * call was due. A member that slept through several beats gets the number where the others are, and
+ * has missed as many.
  *
- * Who leaves. A round goes on without those who are lost (PROCEED) and names them, with the cause:
- * a period is good if all of them have left. Beyond the eight that are named nobody can have died
+ * Leaving. A round goes on without the lost members (PROCEED) and names them, with the cause: a
+ * period is good if all of them have left. Beyond the eight that are named none can have died
  * unless the generation calls for attention.
  *
  * What does not count. A period in which the service was out of reach says nothing about the others
- * (`outages`), nor does a lack of room in it. While it is away nothing is answered, and the count
+ * (`outages`), nor does a lack of room in it. While it is away there are no replies, and the count
  * stands still; once the lease is over each period counts again. While a run of a function is in
- * progress nothing counts but a mismatch: whoever is missing is given up by the lease, and the run
+ * progress nothing counts but a mismatch: a missing member is evicted by its lease, and the run
  * recovers from that, however long it takes.
  */
 #include "heartbeat/heartbeat.h"
@@ -242,7 +242,7 @@ static void fail(struct mst_heartbeat *heartbeat, uint64_t times, enum mst_heart
     }
 }
 
-/* ---- what the shell tells ---- */
+/* ---- inputs of the shell ---- */
 
 void mst_heartbeat_look(struct mst_heartbeat *heartbeat, uint64_t now_ns,
                         const struct mst_heartbeat_sight *sight)
@@ -274,7 +274,7 @@ void mst_heartbeat_judge(struct mst_heartbeat *heartbeat, bool on)
 
 /* ---- answers ---- */
 
-/* Whether somebody is gone who has not left. */
+/* Whether a member is lost that has not left. */
 static bool has_losses(const struct mst_heartbeat *heartbeat, const struct mst_reply *reply)
 {
     const struct mst_detail *detail = &reply->detail;

@@ -7,8 +7,8 @@
  * the client machine, and to the shell in effects. heartbeat.c draws its states.
  *
  * It takes part from its birth to its end; `judge` says whether it also counts failures and asks
- * for the end of the process, so that the others miss nobody who has merely stopped. Everything is
- * allocated at birth, so no input can fail. */
+ * for the end of the process, so that the others do not miss a member that has merely stopped.
+ * Everything is allocated at birth, so no input can fail. */
 
 #include "base/mem.h"
 #include "proto/machine.h"
@@ -16,12 +16,12 @@
 struct mst_heartbeat;
 
 struct mst_heartbeat_config {
-    uint64_t period_ms, timeout_ms; /* the largest that any member names are everybody's */
+    uint64_t period_ms, timeout_ms; /* the largest that any member names are those of all */
     uint32_t failures_max;          /* so many in a row end the process; at least 1 */
     uint64_t seed;                  /* of the tokens: random bits */
 };
 
-/* What the client knows; told before every other input. */
+/* What the client knows; an input before every other one. */
 struct mst_heartbeat_sight {
     struct mst_view view;
     bool stopped;        /* the self-stop of the lease rule */
@@ -33,8 +33,8 @@ struct mst_heartbeat_sight {
 
 enum mst_heartbeat_effect_type {
     MST_HEARTBEAT_AGREED = 1, /* on a token, or (status ELOST, EPROTO) never in this generation */
-    MST_HEARTBEAT_LATE = 2,   /* its call waits for a token longer than the timeout: tell who is
-                                 missing */
+    MST_HEARTBEAT_LATE = 2,   /* its call waits for a token longer than the timeout: name the
+                                 missing ranks */
     MST_HEARTBEAT_FAILED = 3, /* a period failed: it is the `failures`-th in a row; 0: it does not
                                  count */
     MST_HEARTBEAT_CRASH = 4   /* end the process; the last effect there is */
@@ -56,7 +56,7 @@ struct mst_heartbeat_effect {
     muster_status status;
     uint32_t failures;
     uint64_t generation, number;
-    uint64_t period_ms, timeout_ms; /* AGREED: everybody's */
+    uint64_t period_ms, timeout_ms; /* AGREED: those of all */
     const struct mst_reply *reply;  /* of the input this follows; NULL: none */
 };
 
@@ -77,7 +77,7 @@ void mst_heartbeat_look(struct mst_heartbeat *heartbeat, uint64_t now_ns,
 /* Whether failures count from now on, and a mismatch. The count begins at 0. */
 void mst_heartbeat_judge(struct mst_heartbeat *heartbeat, bool on);
 
-/* Its effects are struct mst_heartbeat_effect. No attention and no end: `look` tells it. What
+/* Its effects are struct mst_heartbeat_effect. No attention and no end: `look` has both. What
  * follows a reply borrows from it: drain that while it lives. One call at a time: the one before is
  * of no interest any more. */
 extern const struct mst_machine mst_heartbeat_machine;

@@ -14,7 +14,7 @@ enum mst_preempt_state {
     MST_PREEMPT_CALM,      /* no agreement is at hand */
     MST_PREEMPT_CLOSING,   /* the shell closes the gate */
     MST_PREEMPT_STEPPING,  /* round step/k */
-    MST_PREEMPT_POSTPONED, /* somebody cannot save now */
+    MST_PREEMPT_POSTPONED, /* a rank cannot save now */
     MST_PREEMPT_DUE,       /* the program is to save the agreed step */
     MST_PREEMPT_PASSED,    /* this rank is past it already: the verdict says what comes of that */
     MST_PREEMPT_CLAIMING,  /* it is saved here; that is the verdict, if it is the first */
@@ -46,14 +46,14 @@ enum {
     MST_PREEMPT_SAVE_MIN_MS = 5000, /* from the agreement, also where the deadline is sooner */
     MST_PREEMPT_MARGIN_MS = 1000,   /* after the deadline: results that are on their way */
     MST_PREEMPT_RETRY_MS = 250,
-    MST_PREEMPT_SILENT_MS = 5000, /* then it is told, and after twice as long again */
+    MST_PREEMPT_SILENT_MS = 5000, /* then a line says so, and after twice as long again */
     MST_PREEMPT_ELEMENTS = 8,     /* of a round's vector; those without a name are 0 */
     MST_PREEMPT_VECTOR = 8 * MST_PREEMPT_ELEMENTS
 };
 
 /* The vectors; the largest of each element comes out. */
 enum mst_preempt_step_element {
-    MST_STEP_LAST = 0,     /* the last step told GO_ON; -1: none */
+    MST_STEP_LAST = 0,     /* the last step answered with GO_ON; -1: none */
     MST_STEP_REVISION = 1, /* of the newest notice that was seen */
     MST_STEP_POSTPONE = 2, /* ms; 0: no */
     MST_STEP_FLOOR = 3,    /* agreed on before, in this chain; -1: nothing */
@@ -83,7 +83,7 @@ struct mst_preempt_known {
     bool complete, failed;
 };
 
-/* A key for others; nobody waits for it. */
+/* A key for others, which is written without waiting. */
 struct mst_preempt_note {
     struct mst_preempt_name name;
     struct mst_preempt_fact fact;
@@ -128,7 +128,7 @@ struct mst_preempt {
     int64_t floor;
     int64_t last;      /* contributed */
     int64_t agreed;    /* -1: not yet */
-    uint64_t revision; /* of the newest notice that somebody who agreed had seen */
+    uint64_t revision; /* of the newest notice that a rank of the agreement had seen */
     uint64_t begun_ns; /* the state's beginning: of CLOSING, DUE */
     uint64_t until_ns; /* POSTPONED */
     uint64_t silent_ns, silent_ms;
@@ -164,7 +164,7 @@ struct mst_preempt {
     bool asked;           /* the program asked since the agreement */
     bool answering;       /* the program waits for the answer to `saved` */
     bool verdict_settled; /* there is one: the watch will say which */
-    bool closed;          /* the gate, as the shell was told */
+    bool closed;          /* the gate, by the last effect */
     bool has_detail;
     bool has_outcome; /* of `saved`, in that generation */
     bool owe_watch, owe_round, owe_verdict, owe_record;

@@ -241,8 +241,8 @@ static void raise(struct mst_preempt_mark *mark, uint64_t revision, int64_t by_n
     }
 }
 
-/* Saved by all. Who was among them and was to leave, but has been called to the next generation
- * before it could, is still there. */
+/* Saved by all. A rank that was among them and was to leave, but has been called to the next
+ * generation before it could, is still there. */
 static void cover(struct mst_preempt *preempt, uint64_t generation,
                   const struct mst_preempt_fact *fact, int64_t by_ns)
 {
@@ -319,7 +319,7 @@ static bool item_take(struct mst_preempt *preempt, uint64_t now_ns, const struct
     return true;
 }
 
-/* What was deleted while nobody could say so. */
+/* What was deleted while the watch was broken. */
 static void sweep(struct mst_preempt *preempt)
 {
     struct mst_preempt_seen *seen = mst_preempt_seen_first(preempt);

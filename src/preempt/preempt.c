@@ -14,8 +14,8 @@
  *            +----------------------------------------------------------- <-------+-------+
  *
  * FENCED and ENDED are reached from everywhere; a new generation begins in CALM. Verdicts, and that
- * an agreement is over for others, come as keys through the watch: so whoever was left out, or
- * away, finds its way from whatever state it is in (`catch_up`). */
+ * an agreement is over for others, come as keys through the watch: so a rank that was left out,
+ * or away, finds its way from whatever state it is in (`catch_up`). */
 #include "preempt/preempt.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ struct mst_preempt_line *mst_preempt_line(struct mst_preempt *preempt, enum mst_
     uint32_t room = sizeof(preempt->lines) / sizeof(preempt->lines[0]);
     struct mst_preempt_line *line;
 
-    if (preempt->line_count == room) { /* the oldest is lost, if nobody drains */
+    if (preempt->line_count == room) { /* the oldest is lost, if it is not drained */
         memmove(preempt->lines, preempt->lines + 1, (room - 1) * sizeof(preempt->lines[0]));
         preempt->line_count--;
     }
@@ -195,7 +195,7 @@ void mst_preempt_over(struct mst_preempt *preempt, uint64_t now_ns)
     mst_preempt_sum(preempt);
 }
 
-/* Without one who waits for it, what was said to the last one stays. */
+/* Where no program waits for it, the last outcome stays. */
 void mst_preempt_answer(struct mst_preempt *preempt, muster_status status)
 {
     if (!preempt->answering) {
@@ -638,7 +638,7 @@ void mst_preempt_gated(struct mst_preempt *preempt, uint64_t now_ns, int64_t las
     if (preempt->state != MST_PREEMPT_CLOSING || preempt->owe_gate) {
         return;
     }
-    /* Who was let go after a save does that step, as if it had been told GO_ON. */
+    /* A program that was let go after a save does that step, as after GO_ON. */
     preempt->last = last > preempt->let_go ? last : preempt->let_go;
     if (preempt->last > INT64_MAX - 2) {
         preempt->last = INT64_MAX - 2;

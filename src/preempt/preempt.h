@@ -7,8 +7,8 @@
  * says why it is right.
  *
  * The gate is the shell's. While it is open with a limit, `reached(step)` says SAVE_NOW at or past
- * the limit and GO_ON before it; while it is closed, who asks waits. The machine closes it (GATE),
- * is told the last step that was answered GO_ON, and opens it (LIMIT). It never stays closed for
+ * the limit and GO_ON before it; while it is closed, a caller waits. The machine closes it (GATE),
+ * gets the last step that was answered GO_ON, and opens it (LIMIT). It never stays closed for
  * ever: the next view, the end of the session or the result opens it.
  *
  * Inputs carry now_ns; next and done drain effects, one at a time. Only a watch's news can find no
@@ -23,14 +23,14 @@ struct mst_preempt;
 
 struct mst_preempt_config {
     uint64_t window_ms;        /* a notice is acted on when not more than this is left */
-    uint64_t agree_timeout_ms; /* who has not contributed by then is left out */
-    bool leave_all;            /* all leave after the save; so they do if anybody says it */
+    uint64_t agree_timeout_ms; /* a rank that has not contributed by then is left out */
+    bool leave_all;            /* all leave after the save, if any rank has this */
 };
 
 enum mst_preempt_effect_type {
-    MST_PREEMPT_GATE = 1,    /* close the gate, so that nobody is told GO_ON any more; then answer
-                                with mst_preempt_gated, before the next input. Also where it is
-                                closed already */
+    MST_PREEMPT_GATE = 1, /* close the gate, so that no step is answered GO_ON any more; then answer
+                             with mst_preempt_gated, before the next input. Also where it is
+                             closed already */
     MST_PREEMPT_LIMIT = 2,   /* open it with `limit`; INT64_MAX: no save is due. `forget`: a new
                                 generation, the last step that was answered is -1 again */
     MST_PREEMPT_NOTICED = 3, /* what mst_preempt_noticed says has changed */
@@ -55,8 +55,8 @@ struct mst_preempt_saver {
 enum { MST_PREEMPT_SAVERS = 16 };
 
 /* EPREEMPTED: saved by all, leave. OK: saved by all, go on, the noticed ones leave. EMISMATCH: the
- * savers. ELOST, ETIMEDOUT: the detail says who. EFAILED: savers[0] had passed the step when the
- * others saved it. ESTALE: agreed again, or withdrawn: ask `reached`. EINVAL: no save is due.
+ * savers. ELOST, ETIMEDOUT: the detail names the ranks. EFAILED: savers[0] had passed the step when
+ * the others saved it. ESTALE: agreed again, or withdrawn: ask `reached`. EINVAL: no save is due.
  * EINTERRUPTED: a new generation. Others: why the session ended. */
 struct mst_preempt_outcome {
     muster_status status;
@@ -64,14 +64,14 @@ struct mst_preempt_outcome {
     uint32_t of;                     /* ranks of the generation */
     const struct mst_detail *detail; /* the machine's, as the effect is; NULL: none */
     uint32_t saver_count, savers_total;
-    struct mst_preempt_saver savers[MST_PREEMPT_SAVERS]; /* those who differ from most first */
+    struct mst_preempt_saver savers[MST_PREEMPT_SAVERS]; /* those that differ from most first */
 };
 
 enum mst_preempt_log {
-    MST_PREEMPT_LOG_NOTICED = 1,   /* `index`: a notice, `left_ms` */
-    MST_PREEMPT_LOG_GARBAGE = 2,   /* `index`: the value of its notice is none; it is ignored */
-    MST_PREEMPT_LOG_AGREED = 3,    /* `step` is to be saved; said by one rank */
-    MST_PREEMPT_LOG_FROZEN = 4,    /* said by one rank: `detail` names who did not answer in time */
+    MST_PREEMPT_LOG_NOTICED = 1, /* `index`: a notice, `left_ms` */
+    MST_PREEMPT_LOG_GARBAGE = 2, /* `index`: the value of its notice is none; it is ignored */
+    MST_PREEMPT_LOG_AGREED = 3,  /* `step` is to be saved; said by one rank */
+    MST_PREEMPT_LOG_FROZEN = 4,  /* of one rank: `detail` names those that did not answer in time */
     MST_PREEMPT_LOG_POSTPONED = 5, /* for `left_ms` at most: a rank cannot save now */
     MST_PREEMPT_LOG_AGAIN = 6,     /* this rank was past `step` already (at `other`): agree again */
     MST_PREEMPT_LOG_WITHDRAWN = 7, /* all go on */
@@ -106,18 +106,18 @@ muster_status mst_preempt_new(struct mst_preempt **out, uint64_t now_ns,
                               const struct mst_preempt_config *config, const struct mst_mem *mem);
 void mst_preempt_free(struct mst_preempt *preempt);
 
-/* Its effects are struct mst_preempt_effect. A round may be cancelled, to be told who is missing in
+/* Its effects are struct mst_preempt_effect. A round may be cancelled, to learn who is missing in
  * it: it is made again. Attention of a new generation before the function is entered in it, so that
- * nothing of it is forgotten; without a rank it only hears of notices. When the session ends the
+ * nothing of it is forgotten; without a rank it only sees notices. When the session ends the
  * gate opens, and a save that is waited for is answered. */
 extern const struct mst_machine mst_preempt_machine;
 
-/* The answer to GATE: the largest step that was told GO_ON in this generation, or that the program
- * saves now: told that it is not this one, it goes on with it. -1: none. */
+/* The answer to GATE: the largest step that was answered GO_ON in this generation, or that the
+ * program saves now: if that is not the agreed one, it goes on with it. -1: none. */
 void mst_preempt_gated(struct mst_preempt *preempt, uint64_t now_ns, int64_t last);
 
-/* The program asked: it was told SAVE_NOW, or waits at the gate. Said so that a rank that does not
- * ask can be told from one that is about to save; may be left out and repeated. */
+/* The program asked: the answer was SAVE_NOW, or it waits at the gate. This distinguishes a rank
+ * that does not ask from one that is about to save; may be left out and repeated. */
 void mst_preempt_waiting(struct mst_preempt *preempt, uint64_t now_ns);
 
 /* The program has saved `step` (>= 0) and waits for the others; the answer is SAVED. Again, with

@@ -5,7 +5,7 @@
  *       | one exists                                ^
  *       v                                           | nothing to do, or written
  *   LISTING --page by page--> WRITING --------------+
- *       ^                        | somebody was faster
+ *       ^                        | another was faster
  *       +------------------------+
  *
  * A withdrawal begins with LISTING. Places are taken in groups, each written whole or not at all.

@@ -7,8 +7,8 @@
  *
  * What is written first is inserted without asking. Where there is a notice already it stays, if it
  * is as certain, not later by more than MST_PUBLISH_SAME_MS, not long past and not yet answered by
- * a save of all; else it is replaced, by compare-and-set, so that of two who give notice at once
- * the earlier deadline remains. To take back deletes what was read and nothing newer. */
+ * a save of all; else it is replaced, by compare-and-set, so that of two notices at once the
+ * earlier deadline remains. To take back deletes what was read and nothing newer. */
 
 #include "base/mem.h"
 #include "proto/machine.h"

@@ -67,7 +67,8 @@ static void agreed_tell(struct mst_preempt *preempt, uint64_t now_ns, bool froze
 
 static void postpone(struct mst_preempt *preempt, uint64_t now_ns, int64_t ms)
 {
-    /* As it was said, and not as it would be said here: or who knows less would end it at once. */
+    /* As it was agreed, and not as it would be here: a rank that knows less would end it at once.
+     */
     uint64_t for_ms = (uint64_t)ms < MST_NOTICE_LEFT_MS_MAX ? (uint64_t)ms : MST_NOTICE_LEFT_MS_MAX;
 
     if (speaks(preempt)) {
@@ -159,7 +160,7 @@ static void saver_add(struct mst_preempt_outcome *outcome, const struct mst_item
     }
 }
 
-/* Those who saved another step than most, or than the first of as many, come first. */
+/* Ranks that saved another step than most, or than the first of as many, come first. */
 static int64_t usual_step(const struct mst_reply *reply)
 {
     int64_t candidate = 0;

@@ -5,12 +5,12 @@
  *   MEET --elected--> LIST --all pages--> ASSIGN --assigned--> SEALING with the order
  *    |--not elected, or broken--> SEALING       `--not OK--> SEALING, and the run ends for all
  *
- * Everyone writes its place and then stands at a round that elects who has the newest table; the
- * service takes the requests of a session in their order, and the client repeats writes before the
- * rest, so when the round is over all places are there. The others go to the seal at once, where
- * they wait for the one that was elected: that somebody stands at the seal is therefore no reason
- * for it to give up. When one is lost meanwhile, the order names who does not stand at the seal,
- * the service seals by index, and all begin again. */
+ * Each member writes its place and then joins a round that elects the one with the newest table.
+ * The service takes the requests of a session in order, and the client repeats writes before the
+ * rest, so all places are written when the round is over. The other members go to the seal at once
+ * and wait there for the elected one: a member at the seal is therefore no reason for it to give
+ * up. When a member is lost meanwhile, the order names one that is not at the seal, the service
+ * seals by index, and all begin again. */
 #include <string.h>
 
 #include "base/panic.h"
@@ -151,7 +151,7 @@ static void listed(struct mst_restart *restart, const struct mst_reply *reply)
     if (status == MUSTER_OK) {
         status = mst_places_add(&restart->listed, reply);
     }
-    if (status == MUSTER_EFENCED) { /* this rank was given up; the seal will be told */
+    if (status == MUSTER_EFENCED) { /* this rank was evicted; the seal will say so */
         mst_restart_move(restart, MST_SEALING);
     } else if (status != MUSTER_OK) {
         mst_restart_give_up(restart, status, mst_slice_text("the places could not be read"));

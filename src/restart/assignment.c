@@ -6,8 +6,8 @@
  * mst_assignment_check are what keeps them in an order in which the numbers mean something: a GROUP
  * makes gaps, and what limits the size cuts at a number, so it needs numbers without gaps.
  *
- * At the end the numbers are looked at, whoever gave them: a permutation of 0 to n - 1 over places
- * that are alive. Dead ranks that stay in a world are otherwise found by nobody. */
+ * At the end the numbers are checked, whichever step gave them: a permutation of 0 to n - 1 over
+ * places that are alive. A dead rank that stays in a world is not found otherwise. */
 #include "restart/assignment.h"
 
 #include <string.h>
@@ -163,7 +163,7 @@ struct work {
     size_t count;
     const struct mst_mem *mem;
     struct mst_text *why;
-    uint32_t *at;   /* by number: who has it, 1 + its position in `places`; 0: nobody */
+    uint32_t *at;   /* by number: 1 + the position in `places` of the one that has it; 0: none */
     uint32_t bound; /* all numbers are below it; the room of `at` */
     bool renumbered;
 };
@@ -183,7 +183,7 @@ static uint32_t count_numbered(const struct work *work)
     return count;
 }
 
-/* Puts everybody at its number. False: two have the same; `why` names them. */
+/* Puts each place at its number. False: two have the same; `why` names them. */
 static bool sort_by_number(struct work *work)
 {
     memset(work->at, 0, work->bound * sizeof(*work->at));
@@ -221,7 +221,7 @@ static void shift(struct work *work)
     }
 }
 
-/* Whether somebody has this number and keeps it in a world of `size`. A newcomer's number only says
+/* Whether a place has this number and keeps it in a world of `size`. A newcomer's number only says
  * that it comes after all others. */
 static bool is_kept(const struct work *work, uint32_t number, uint32_t size)
 {
@@ -231,8 +231,8 @@ static bool is_kept(const struct work *work, uint32_t number, uint32_t size)
            (work->renumbered || work->places[at - 1].previous != MUSTER_NUMBER_NONE);
 }
 
-/* All who move, ascending, take the numbers that nobody keeps, ascending. There are as many of
- * these as of those, since together with the kept they are `size`. */
+/* The places that move take, in order, the numbers that no place keeps. There are as many of each,
+ * since either together with the kept ones are `size`. */
 static void fill_gaps(struct work *work)
 {
     const uint32_t size = count_numbered(work);
@@ -464,9 +464,9 @@ static muster_status check_places(const struct muster_place *places, size_t coun
     return MUSTER_OK;
 }
 
-/* Each place tells its last rank itself, and who was left out in between tells of an older attempt.
- * Where two tell the same the first by index had it, and the other one is a newcomer: any answer
- * will do, as one rank gives it for all. */
+/* Each place reports its last rank itself, and a place that was left out in between reports an
+ * older attempt's. Of two places with the same rank the first by index had it, and the other one is
+ * a newcomer: any answer will do, as one rank gives it for all. */
 static void number_first(struct work *work, uint32_t newcomers)
 {
     for (size_t i = 0; i < work->count; i++) {
@@ -484,7 +484,7 @@ static void number_first(struct work *work, uint32_t newcomers)
     }
 }
 
-/* Who was in the last attempt has its rank of then; newcomers come after all others, by index. */
+/* A place of the last attempt has its rank of then; newcomers come after all others, by index. */
 static muster_status begin(struct work *work)
 {
     uint32_t next = 0;

@@ -2,8 +2,8 @@
 #ifndef MST_RESTART_ASSIGNMENT_H
 #define MST_RESTART_ASSIGNMENT_H
 
-/* Who runs the function, and as what rank: the steps of muster/assignment.h, worked out over a list
- * of places. Nothing is kept between two calls: what was before is in the places. */
+/* Which members run the function, and as which rank: the steps of muster/assignment.h, worked out
+ * over a list of places. Nothing is kept between two calls: what was before is in the places. */
 
 #include <stddef.h>
 
@@ -21,7 +21,7 @@ enum {
 muster_status mst_assignment_check(const struct muster_assignment_step *steps, size_t count,
                                    struct mst_text *why);
 
-/* Sets `number` of all places. On failure no place is changed and `why` says who is wrong: EINVAL
+/* Sets `number` of all places. On failure no place is changed and `why` says what is wrong: EINVAL
  * (the steps, the places, or what a callback said), ENOMEM, or what `assign` returned. */
 muster_status mst_assignment_apply(const struct muster_assignment_step *steps, size_t count,
                                    struct muster_place *places, size_t place_count,

@@ -83,7 +83,7 @@ static bool fill_request(struct mst_restart *restart)
     return true;
 }
 
-/* What goes to the shell: the entry before what is told to the function. */
+/* What goes to the shell: the entry before the interruption of the function. */
 static bool fill_shell(struct mst_restart *restart)
 {
     struct mst_restart_effect *effect = &restart->effect;

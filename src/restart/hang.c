@@ -68,11 +68,11 @@ void mst_hang_pause(struct mst_hang *hang, uint64_t ns)
     hang->waits_ns += ns;
     hang->excused_ns += ns;
     hang->looked_ns += ns;
-    hang->asked_ns = NEVER; /* nobody is late by that as well */
+    hang->asked_ns = NEVER; /* that is no lateness as well */
 }
 
-/* Those who look late, because they were stopped or had no processor, were not there to see
- * progress. */
+/* A watcher that looks late, because it was stopped or had no processor, did not see the progress
+ * made meanwhile. */
 static void forgive(struct mst_hang *hang, uint64_t now_ns)
 {
     if (now_ns > hang->asked_ns) {

@@ -2,8 +2,8 @@
 #ifndef MST_RESTART_HANG_H
 #define MST_RESTART_HANG_H
 
-/* Whether a rank makes progress, decided from what its progress page says, on the clock of whoever
- * watches it. Pure: the agent samples the page and passes the time; so does the simulator.
+/* Whether a rank makes progress, decided from its progress page, on the clock of the process
+ * that watches it. Pure: the agent samples the page and passes the time; so does the simulator.
  *
  *   phase          the clock of no progress runs since                       soft        hard
  *   before, fn     the last change of pings, once one came in this phase;    soft_ms     hard_ms
@@ -21,11 +21,11 @@
  * the clock of progress. So is the time in which the function's thread waits in a call of muster,
  * off that of a section too: it waits for another rank, or for the service. What is taken off are
  * the times between two looks of which one saw it wait. soft is said once per attempt, and not to a
- * rank that was told to stop already.
+ * rank that was interrupted already.
  *
- * A watcher that was itself stopped blames nobody: how late a look is, measured against the time it
- * asked for, is taken off all clocks. While a clock runs it asks for a look after an eighth of the
- * limit at the latest, or else a stop that ends just before a limit would go unseen. */
+ * A watcher that was itself stopped blames no rank: how late a look is, measured against the time
+ * it asked for, is taken off all clocks. While a clock runs it asks for a look after an eighth of
+ * the limit at the latest, or else a stop that ends just before a limit would go unseen. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -90,7 +90,7 @@ uint64_t mst_hang_deadline_ns(const struct mst_hang *hang);
 bool mst_hang_stands(const struct mst_hang *hang, uint64_t *pings_out, uint64_t *checks_out);
 
 /* As of the last look, whether it waits in muster: in the function or on the way into it in a call
- * that nobody has cut short, or else for the others. `*since_ns_out`: for how long, in one and the
+ * that was not cut short, or else for the others. `*since_ns_out`: for how long, in one and the
  * same wait. For a rank that pinged in this phase also in a row of short waits: since its last
  * ping, as long as its clock stood still for the waits. */
 bool mst_hang_waits(const struct mst_hang *hang, uint64_t *since_ns_out);

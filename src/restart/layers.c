@@ -8,16 +8,16 @@
  *   propagate   a group with fewer than `min` alive is left out, the lowest layer first
  *   reserve     a number that was lost goes to a spare: the last one of the lowest group above the
  *               lost leaf that has any, as long as the layers up to there carry RESERVE
- *   backfill    of the numbers of a domain the lowest are kept; who stands above them moves into
+ *   backfill    of the numbers of a domain the lowest are kept; a leaf above them moves into
  *               the gaps between. A domain is a group of the topmost layer that carries BACKFILL
  *               with all layers below it
  *   shift       the numbers close up
- *   fill        who has none yet comes after them, in the order of the leaves, where no group above
- *               it runs `max`. The first attempt is only this
+ *   fill        a leaf without one comes after them, in the order of the leaves, where no group
+ * above it runs `max`. The first attempt is only this
  *
- * A number that nobody is known to have had is lost by a leaf of no group: it is answered where all
+ * A number whose last leaf is unknown is lost by a leaf of no group: it is answered where all
  * layers carry the flag. Spares that stand in may bring a group above its `max`, which is better
- * than an idle place; a rank that runs is never stopped for somebody else's return. */
+ * than an idle place; a rank that runs is never stopped for the return of another. */
 #include "restart/layers.h"
 
 #include <string.h>
@@ -42,9 +42,9 @@ struct group {
     bool left_out;
 
     /* As a domain of backfill: */
-    uint32_t held;               /* numbers that somebody has */
+    uint32_t held;               /* numbers that a leaf has */
     uint32_t passed;             /* numbers seen so far */
-    uint32_t gap_first, gap_end; /* gaps that wait for somebody, ascending; NONE: no gap */
+    uint32_t gap_first, gap_end; /* open gaps, ascending; NONE: no gap */
 
     size_t size;
     char key[];
@@ -73,9 +73,9 @@ struct forest {
     struct leaf *leaf; /* in their order */
     uint32_t leaf_count;
 
-    /* By number, of the last attempt and below `bound`; leaves plus 1, 0: nobody. */
+    /* By number, of the last attempt and below `bound`; leaves plus 1, 0: none. */
     uint32_t *holder;
-    uint32_t *owner;    /* who had it, when it is lost */
+    uint32_t *owner;    /* the leaf that had it, when it is lost */
     uint32_t *next_gap; /* in its domain */
     uint32_t bound;
 };
@@ -271,7 +271,7 @@ static bool takes_part(const struct leaf *leaf)
     return leaf->place->alive && !leaf->group->left_out;
 }
 
-/* Who has which number of the last attempt, and whose are lost. */
+/* Which leaf has which number of the last attempt, and which numbers are lost. */
 static muster_status sort_by_number(struct forest *forest)
 {
     forest->holder = mst_mem_array(forest->mem, (size_t)forest->bound + 1, sizeof(uint32_t));
@@ -341,7 +341,7 @@ static void reserve(struct forest *forest)
     }
 }
 
-/* The domain that a number belongs to: that of who has it, or had it. */
+/* The domain that a number belongs to: that of the leaf that has it, or had it. */
 static struct group *domain_of(const struct forest *forest, uint32_t number)
 {
     const uint32_t leaf = forest->holder[number] ? forest->holder[number] : forest->owner[number];

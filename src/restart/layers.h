@@ -14,7 +14,7 @@ muster_status mst_layers_check(const struct muster_assignment_layer *layers, siz
                                struct mst_text *why);
 
 /* Sets `number` of all places by what they had before (`previous`). EINVAL, and `why` goes on with
- * who is wrong; ENOMEM. The numbers are then of no use. */
+ * what is wrong; ENOMEM. The numbers are then of no use. */
 muster_status mst_layers_apply(const struct muster_assignment_layer *layers, size_t layer_count,
                                struct muster_place *places, size_t count, const struct mst_mem *mem,
                                struct mst_text *why);

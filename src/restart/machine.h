@@ -19,7 +19,7 @@ enum mst_restart_state {
     MST_COMPLETING,
     MST_UNWINDING,
     MST_SEALING,
-    MST_SEATING, /* JOIN: a seat, or what was told with the one this rank has */
+    MST_SEATING, /* JOIN: a seat, or the reply that came with the one this rank has */
     MST_ASSIGNING,
     MST_LEAVING,
     MST_FINISHED,
@@ -37,7 +37,8 @@ enum mst_restart_step {
 /* What JOIN is asked for. */
 enum mst_restart_join {
     MST_JOIN_NOTHING,
-    MST_JOIN_TOLD, /* at the start: what was told with the seat, which this machine did not see */
+    MST_JOIN_TOLD, /* at the start: the reply that came with the seat, which this machine did not
+                      see */
     MST_JOIN_LOST, /* the reply of a seal was lost, or this rank is */
     MST_JOIN_SEAT  /* as a spare: until it is seated or all are done */
 };
@@ -54,13 +55,13 @@ struct mst_restart {
     uint64_t completions; /* contributions so far in this generation */
     uint64_t seals;
     uint64_t meetings;
-    uint64_t heard;     /* of how many runs of the job it knows that they are over */
+    uint64_t heard;     /* the completed runs of the job that this rank knows of */
     uint64_t tags;      /* the last one given out */
     uint64_t round_tag; /* the open call, as the state says; or 0 */
     uint64_t fault_tag; /* the open fault; or 0 */
     uint64_t write_tag; /* the open write of the own place; or 0 */
     uint64_t cut_ns;    /* when blocking calls are cut short again */
-    uint64_t settle_ns; /* when the function is told of the fault */
+    uint64_t settle_ns; /* when the function is interrupted for the fault */
     uint64_t entered_ns;
     uint64_t backoff_ms;
     uint64_t fault_generation;
@@ -129,7 +130,7 @@ enum mst_attention mst_restart_called(const struct mst_restart *restart);
 
 /* assign.c */
 void mst_restart_meet(struct mst_restart *restart);
-/* Nobody can go on, whoever worked it out would have the same steps: the run ends for all. */
+/* No rank can go on, since each has the same steps: the run ends for all. */
 void mst_restart_give_up(struct mst_restart *restart, muster_status status, struct mst_slice text);
 void mst_restart_assign_reply(struct mst_restart *restart, const struct mst_reply *reply);
 void mst_restart_assign_written(struct mst_restart *restart, const struct mst_reply *reply);

@@ -4,12 +4,13 @@
 
 /* The table from which an assignment is worked out.
  *
- * Every member writes its own place into the key space of the generation in which they meet; who
- * works the assignment out lists them, and adds those of its last table that are not among them:
- * the lost, which steps such as "fill gaps" want to know of. Only that rank has the table, so who
- * has the newest one is elected again. When it is lost itself, the next one knows the places of all
- * who live, with the ranks they had, and of the lost nothing at all: they are absent instead of not
- * alive. What that costs: a step that reserves numbers for lost places starts without them. */
+ * Each member writes its own place into the key space of the generation in which they meet. The
+ * member that works the assignment out lists them, and adds those of its last table that are not
+ * among them: the lost ones, which steps such as "fill gaps" need. Only that rank has the table, so
+ * the rank with the newest one is elected again. When it is lost itself, the next one knows the
+ * places of the members that live, with the ranks they had, and nothing of the lost ones: they are
+ * absent instead of not alive. So a step that reserves numbers for lost places starts without them.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,7 +36,7 @@ struct mst_place_text {
 struct mst_places {
     struct muster_place *list; /* ascending by index; its words are in `texts` */
     struct mst_place_text *texts;
-    uint32_t *order; /* who has a number, by number */
+    uint32_t *order; /* the index of the place with a number, by number */
     uint32_t count, room, order_count;
     uint64_t generation; /* in which they met; 0: there is no table */
 };
@@ -56,8 +57,8 @@ muster_status mst_places_add(struct mst_places *places, const struct mst_reply *
 /* Those of `old` that are not there, as not alive; and numbers the others from 0 on. */
 void mst_places_close(struct mst_places *places, const struct mst_places *old);
 
-/* Puts who has a number into `order`. EINVAL unless the numbers are 0 to n - 1 over places that are
- * alive, each once; ETOOFEW when there are none. */
+/* Puts the places with a number into `order`. EINVAL unless the numbers are 0 to n - 1 over places
+ * that are alive, each once; ETOOFEW when there are none. */
 muster_status mst_places_seat(struct mst_places *places);
 
 /* The generation with this order was sealed: its ranks are those of the last attempt. */

@@ -57,8 +57,8 @@ static bool was_asked(const struct mst_reply *reply)
     return cause == MST_CAUSE_AGAIN || cause == MST_CAUSE_LEFT;
 }
 
-/* What is told with a seat. A seal that nobody voted in is one from nobody: nothing of what was
- * before it is this run's. */
+/* What comes with a seat. A seal without a vote has no run before it: nothing of what was before it
+ * belongs to this run. */
 static bool told_take(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
 {
     struct mst_vote_result result =
@@ -135,8 +135,8 @@ static void reply_completion(struct mst_restart *restart, uint64_t now_ns,
 }
 
 /* The service has no room for this rank's part in the seal, while that of others may have found
- * some. It cannot go on; but to leave interrupts nobody, and they may be waiting for it in a socket
- * of their own or not know of a fault yet: they are told of one first. */
+ * some. It cannot go on; but a leave interrupts no rank, and the others may wait for this one in a
+ * socket of their own or not know of a fault yet: it reports one first. */
 static void seal_no_room(struct mst_restart *restart, muster_status status)
 {
     mst_restart_fault(restart, MST_CAUSE_FAULT, status,
@@ -178,7 +178,7 @@ static void reply_join(struct mst_restart *restart, uint64_t now_ns, const struc
     if (reply->status != MUSTER_OK) {
         mst_restart_finish(restart, reply->status, MST_WHY_REPLY, reply);
     } else if (reply->has_view && !seated && restart->join != MST_JOIN_TOLD) {
-        /* Nobody needed it, and all are done. */
+        /* No seat was free for it, and all are done. */
         mst_restart_finish(restart, MUSTER_OK, MST_WHY_REPLY, NULL);
     } else if (restart->join == MST_JOIN_LOST && seated &&
                reply->view.generation == restart->view.generation) {

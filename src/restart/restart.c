@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The restart machine of one rank.
  *
- *   IDLE --start--> RUNNING --returned OK, not told--> COMPLETING --round OK--> FINISHED
+ *   IDLE --start--> RUNNING --returned OK, not TELL--> COMPLETING --round OK--> FINISHED
  *          (1)       ^   |                                   |lost, late, cancelled, fenced
  *                    |   +--returned otherwise--> UNWINDING <+
  *                    |                             |     `--left, or not well--> LEAVING
@@ -14,23 +14,23 @@
  *
  *   (1) A view is entered through `enter`: HELD while the client has stopped itself, SEALING at
  * once when the generation is over already (attention INTERRUPT), ASSIGNING (assign.c) when a table
- * says who runs and the generation was not seated by one, else RUNNING. A newcomer goes through
- * SEATING first, and a spare waits there.
+ * says which members run and the generation was not seated by one, else RUNNING. A newcomer goes
+ * through SEATING first, and a spare waits there.
  *
  * A failure. The FAULT request goes out when the function says it failed, or at its return; the
  * seal follows behind it, when the attempt is unwound, without waiting for an answer: the service
- * takes them in order. One way for all: who failed and who was interrupted meet at the same seal,
- * and its reply carries the one view that everybody gets. With it comes what all agreed on (vote.h)
- * and why the generation ended (record.h), so all decide alike whether it is given up.
+ * takes them in order. One way for all: ranks that failed and ranks that were interrupted meet at
+ * the same seal, and its reply carries the one view that all get. With it comes what all agreed on
+ * (vote.h) and why the generation ended (record.h), so all decide alike whether the run ends.
  *
- * Being told. GROW tells checks only. INTERRUPT, the client's self-stop and the end of the session
- * also cut blocking calls short, again and again until the function has returned, because a signal
- * that arrives just before the call it was meant for has no effect. With `settle` the function is
- * told of an INTERRUPT that much later, and what it does until then is its own.
+ * The interruption. GROW is seen by checks only. INTERRUPT, the client's self-stop and the end of
+ * the session also cut blocking calls short, again and again until the function has returned,
+ * because a signal that arrives just before the call it was meant for has no effect. With `settle`
+ * the function is interrupted that much later, and what it does until then is its own.
  *
  * Completion against the seal. The completion round needs all ranks of the generation, and its
- * result is one for all. A rank that went to the seal while the others were told "all are done"
- * would wait there for ranks that never come. So nobody leaves COMPLETING on its own judgement:
+ * result is one for all. A rank that went to the seal while the others got "all are done" would
+ * wait there for ranks that never come. So no rank leaves COMPLETING on its own judgement:
  * when INTERRUPT is seen there, the request is cancelled and the *service's* reply decides. OK: the
  * round had closed, all are done. Anything else: go to the seal. Can others complete the round
  * later with the contribution that stays behind? No: INTERRUPT means that some rank of this
@@ -40,19 +40,19 @@
  * INTERRUPT, which stays until the next seal, and goes to the seal again. The same holds for a
  * growth: the first rank at the seal left its function without completing.
  *
- * The meeting of ASSIGNING is such a round too: who was told that it is over goes to the seal or
- * works the table out, and whoever is not must hear it from the service.
+ * The meeting of ASSIGNING is such a round too: a rank with its result goes to the seal or works
+ * the table out, and any other rank must learn the result from the service.
  *
  * Numbers. A round is numbered by its callers, from 0 in each generation. A rank contributes to the
  * completion once per run and to the seal once per run at most, since a seal that closes ends the
  * generation and one that does not ends the run. So the counts outlive a run and start again with
  * the generation.
  *
- * Runs. Each of the job's ends with a completion, which the service counts, and who waits for a
- * seat is told of it. A spare may still be on its way to its JOIN then, and an answer may be lost:
- * so a JOIN says of how many ends this rank knows, its own completions and those it was told of,
- * and is answered at once if there were more. The k-th run of this process is thus the k-th of the
- * job, also if it was started in the midst of the second.
+ * Runs. Each run of the job ends with a completion, which the service counts and reports to a rank
+ * that waits for a seat. A spare may still be on its way to its JOIN then, and a reply may be lost:
+ * so a JOIN carries the number of completed runs that this rank knows of (`heard`: its own and
+ * those that were reported), and is answered at once if there were more. The k-th run of this
+ * process is thus the k-th of the job, also if the process was started in the midst of the second.
  *
  * A seal answered FENCED. Either this rank was evicted, then its session is over and JOIN is
  * answered FENCED as well; or the reply with the view was lost with a connection and the repeat
@@ -218,7 +218,7 @@ void mst_restart_finish(struct mst_restart *restart, muster_status status, enum 
 
 /* ---- being called out of the generation ---- */
 
-/* A newer generation that does not know this rank means it was given up; the seal will be told. */
+/* A newer generation without this rank means that it was evicted; the seal will say so. */
 enum mst_attention mst_restart_called(const struct mst_restart *restart)
 {
     if (restart->seen > restart->view.generation) {
@@ -242,7 +242,7 @@ static void tell(struct mst_restart *restart, uint64_t now_ns, bool now)
     }
 }
 
-/* Whether the function is not told yet of the fault that is known. */
+/* Whether the function is not yet interrupted for the fault that is known. */
 static bool settles(struct mst_restart *restart, uint64_t now_ns)
 {
     uint64_t settle_ns = restart->config.settle_ms * NS_PER_MS;
@@ -256,7 +256,7 @@ static bool settles(struct mst_restart *restart, uint64_t now_ns)
     return now_ns < restart->settle_ns;
 }
 
-/* What is true now the running function is told, whenever it became true. */
+/* Acts on what is true now, whenever it became true. */
 static void heed_running(struct mst_restart *restart, uint64_t now_ns)
 {
     enum mst_attention level = mst_restart_called(restart);
@@ -320,7 +320,7 @@ void mst_restart_view_take(struct mst_restart *restart, const struct mst_view *v
         restart->seals = 0;
         restart->meetings = 0;
         restart->failed = false;
-        /* Who was passed over has none, also if the reply that said so was lost. */
+        /* A rank that was passed over has none, also if the reply that said so was lost. */
         if (view->ordered || view->rank == MST_RANK_NONE) {
             restart->previous = view->rank;
         } else if (view->generation > restart->view.generation + 1) {
@@ -345,8 +345,8 @@ void mst_restart_attention_take(struct mst_restart *restart, const struct mst_vi
 
 void mst_restart_start(struct mst_restart *restart, uint64_t now_ns, const struct mst_view *view)
 {
-    /* What was told with a seat that this machine did not take itself is asked for; but for the
-     * first generation nobody voted. */
+    /* The reply that came with a seat which this machine did not take itself is asked for again;
+     * but there was no vote for the first generation. */
     bool newcomer = restart->view.generation == 0 && view->generation > 1;
 
     MST_ASSERT(restart->state == MST_IDLE || restart->state == MST_FINISHED);
@@ -475,7 +475,7 @@ void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_s
         restart->vote.moved = true;
     }
     if (restart->leaving) {
-        /* LEFT alone interrupts nobody, and the others may be waiting for this rank in a socket of
+        /* LEFT alone interrupts no rank, and the others may be waiting for this rank in a socket of
          * their own: the fault calls them to the seal, the leave takes this rank out of it. */
         if (!restart->failed && !restart->ended && !broken) {
             mst_restart_fault(restart, MST_CAUSE_LEFT, 0, mst_slice_text("left the job"));

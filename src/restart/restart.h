@@ -6,10 +6,10 @@
  * service in requests, through the client machine, and to the shell in effects. restart.c draws its
  * states.
  *
- * There is one way to restart: a rank whose function failed goes through the same seal as those who
- * were interrupted. Inputs carry now_ns; next and done drain effects, one at a time. Everything is
- * allocated at birth, so no input can fail; but the table of an assignment is not, on the one rank
- * that works it out: without memory for it the run is ended for all. */
+ * There is one way to restart: a rank whose function failed goes through the same seal as those
+ * that were interrupted. Inputs carry now_ns; next and done drain effects, one at a time.
+ * Everything is allocated at birth, so no input can fail; but the table of an assignment is not, on
+ * the one rank that works it out: without memory for it the run is ended for all. */
 
 #include "base/mem.h"
 #include "muster/restart.h"
@@ -18,7 +18,7 @@
 struct mst_restart;
 
 struct mst_restart_config {
-    uint64_t barrier_timeout_ms;    /* of the seal: who has not arrived by then is evicted */
+    uint64_t barrier_timeout_ms; /* of the seal: a rank that has not arrived by then is evicted */
     uint64_t completion_timeout_ms; /* of the completion, from its first arrival; 0: none */
     uint64_t settle_ms;       /* between the news of a fault and the interruption of the function */
     uint64_t soft_timeout_ms; /* an attempt without steps and pings that lasted this long made
@@ -30,8 +30,8 @@ struct mst_restart_config {
                                  `ordered` is entered */
     struct mst_slice label, host; /* of this rank, for its place; copied, cut if too long */
     uint32_t node;                /* the agent that started it, or MST_NODE_NONE; for its place */
-    uint64_t heard; /* at birth: how many runs of the job this process has heard the end of, what
-                       JOIN told with a seat included; then the machine counts them */
+    uint64_t heard; /* at birth: the completed runs of the job that this process knows of, those in
+                       JOIN's reply included; then the machine counts them */
 };
 
 enum mst_restart_effect_type {
@@ -85,7 +85,7 @@ struct mst_restart_effect {
     /* ENTER: why the attempt before ended. FINISH: why the run is given up. UNWIND: what is known
      * so far, at most the own fault. They stay until the next of these. */
     const struct mst_record_list *faults;
-    uint64_t heard; /* FINISH: how many runs of the job this process has heard the end of */
+    uint64_t heard; /* FINISH: the completed runs of the job that this process knows of */
 };
 
 /* ENOMEM; EINVAL for a configuration that makes no sense. */
@@ -115,22 +115,22 @@ void mst_restart_left(struct mst_restart *restart, uint64_t now_ns);
 
 /* How far an attempt came, in calls of muster since it began. */
 struct mst_restart_progress {
-    uint64_t pings, checks; /* as it was told to stop, if it was */
-    int64_t first, step;    /* the first step that was told, and the largest; INT64_MIN: none */
-    bool waited;            /* in muster, as it was told to stop */
+    uint64_t pings, checks; /* until it was interrupted, if it was */
+    int64_t first, step;    /* the first step that was reported, and the largest; INT64_MIN: none */
+    bool waited;            /* in muster, as it was interrupted */
 };
 
 /* Right before `returned`. */
 void mst_restart_progress(struct mst_restart *restart, const struct mst_restart_progress *progress);
 
 /* The function returned. `delivered`: a check or another call of muster has said EINTERRUPTED to it
- * since it was entered; then OK counts as interrupted. A failure nobody told it of and that it did
- * not report is reported now. */
+ * since it was entered; then OK counts as interrupted. A failure that it did not report, and
+ * that is not a reported one of others, is reported now. */
 void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_status status,
                           bool delivered);
 
 /* The answer to UNWIND. Not OK: this rank leaves, FINISH says `status` and `why` (UNHEALTHY or
- * FINALIZE), and `text` is its fault's if none was told of it in this generation. */
+ * FINALIZE), and `text` is its fault's if none was reported in this generation. */
 void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_status status,
                          enum mst_restart_why why, struct mst_slice text);
 

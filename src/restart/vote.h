@@ -3,7 +3,7 @@
 #define MST_RESTART_VOTE_H
 
 /* What the ranks agree on at a seal. Each contributes a vector of little-endian int64, the service
- * keeps the largest of each element, and everybody who is seated is told the same; a newcomer as
+ * keeps the largest of each element, and all ranks with a seat get the same vector; a newcomer as
  * well, with its JOIN. So the count of attempts and the rules by which a run is given up are the
  * same on all ranks, without a rank that leads.
  *
@@ -23,14 +23,14 @@ enum mst_vote_element {
     MST_VOTE_FAULTS = 2,    /* view.faults of the generation that ends */
     MST_VOTE_ENTERED = 3,   /* 1: there was an attempt in it */
     MST_VOTE_BEFORE = 4,    /* `best` before this attempt; INT64_MIN: none */
-    MST_VOTE_BEST = 5,      /* the largest step told in it; older versions: or before, if larger */
-    MST_VOTE_MOVED = 6,     /* 1: a rank pinged, or its attempt lasted for soft_timeout */
-    MST_VOTE_STALLED = 7,   /* attempts in a row without progress, before this one */
-    MST_VOTE_END = 8,       /* 1: a rank asked that all end. 2: so does a failed assignment */
-    MST_VOTE_STATUS = 9,    /* of the failed assignment, negated */
-    MST_VOTE_LOWEST = 10,   /* for older versions, as LAST_LOW by pings alone */
-    MST_VOTE_HIGHEST = 11,  /* the same; of all that were in the attempt: 1 + its pings */
-    /* Of a rank that was in the attempt and did not wait in muster as it was told to stop: how far
+    MST_VOTE_BEST = 5,  /* the largest step reported in it; older versions: or before, if larger */
+    MST_VOTE_MOVED = 6, /* 1: a rank pinged, or its attempt lasted for soft_timeout */
+    MST_VOTE_STALLED = 7,  /* attempts in a row without progress, before this one */
+    MST_VOTE_END = 8,      /* 1: a rank asked that all end. 2: so does a failed assignment */
+    MST_VOTE_STATUS = 9,   /* of the failed assignment, negated */
+    MST_VOTE_LOWEST = 10,  /* for older versions, as LAST_LOW by pings alone */
+    MST_VOTE_HIGHEST = 11, /* the same; of all that were in the attempt: 1 + its pings */
+    /* Of a rank that was in the attempt and did not wait in muster as it was interrupted: how far
      * below 2^42 - 1 it stands, times 2^20, and its index; and the same with 2^20 - 1 less its
      * index: of the lowest the last one comes out, and the first. */
     MST_VOTE_LAST_LOW = 12,
@@ -49,14 +49,14 @@ enum mst_vote_end { MST_END_NONE = 0, MST_END_ABORTED = 1, MST_END_ASSIGNMENT = 
 struct mst_vote {
     uint64_t iteration; /* of the next attempt */
     uint64_t base;      /* view.faults when the run began */
-    int64_t best;       /* the largest step told since the job last went back; INT64_MIN: none */
-    uint64_t stalled;   /* attempts in a row without progress */
+    int64_t best;     /* the largest step reported since the job last went back; INT64_MIN: none */
+    uint64_t stalled; /* attempts in a row without progress */
 
     /* Of this rank since the last seal. */
     bool entered, moved;
-    bool waited; /* in muster, as it was told to stop: it is not what the others waited for */
+    bool waited; /* in muster, as it was interrupted: the others did not wait for it */
     uint64_t pings, checks;
-    int64_t first, step; /* the first and the largest told; INT64_MIN: none */
+    int64_t first, step; /* the first and the largest reported; INT64_MIN: none */
     enum mst_vote_end end;
     int32_t end_status; /* of END_ASSIGNMENT */
 
@@ -67,7 +67,7 @@ struct mst_vote {
 
 /* What came of it. */
 struct mst_vote_result {
-    bool known;        /* somebody voted; else all the rest is as it was */
+    bool known;        /* there was a vote; else all the rest is as it was */
     bool entered;      /* an attempt ended with the generation */
     uint64_t attempts; /* of this run that ended by a fault */
     enum mst_vote_end end;

@@ -286,12 +286,12 @@ def test_without_a_source_it_says_so_once_140(job):
     """No source gives notices for the process. One warning says so; the list of sources is empty,
     there is no notice, and waiting for the exit returns at once. [The notice]"""
     (rank,) = job(1, PR_SIGNALS="")
-    rank.log.wait_for("nobody gives notices for this process")
+    rank.log.wait_for("this process has no source of notices")
     assert rank.ask("sources") == "''"
     assert rank.notice() is None
     assert rank.ask("wait-exit -1") == "MUSTER_OK "
     end([rank])
-    assert len(rank.log.having("nobody gives notices for this process")) == 1
+    assert len(rank.log.having("this process has no source of notices")) == 1
 
 
 # ---- the sources of the process ----

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collective heartbeat around its machine: makes its calls, tells its failures, and ends the
+/* The collective heartbeat around its machine: makes its calls, reports its failures, and ends the
  * process. */
 #define _GNU_SOURCE
 #include "heartbeat/shell/heartbeat.h"
@@ -32,7 +32,7 @@ static void stop(struct muster_heartbeat *heartbeat)
     mst_heartbeat_judge(heartbeat->host.machine, false);
 }
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 /* What happened to this period, in words. */
 static void describe(const struct muster_heartbeat *heartbeat,
@@ -43,7 +43,7 @@ static void describe(const struct muster_heartbeat *heartbeat,
     if (effect->why == MST_BEAT_UNEQUAL) {
         mst_text_add(text, "the ranks have not contributed one token of 1 to 65535");
     } else if (effect->why == MST_BEAT_NO_TOKEN) {
-        mst_text_add(text, "rank 0 was gone before all had agreed on a token");
+        mst_text_add(text, "rank 0 was lost before all had agreed on a token");
     } else if (effect->why == MST_BEAT_ALONE && effect->status == MUSTER_EUNREACHABLE) {
         mst_text_add(text, "the service cannot be reached, and the lease is over");
     } else {
@@ -78,7 +78,7 @@ static void tell_failed(const struct muster_heartbeat *heartbeat,
     mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, "%s", line);
 }
 
-/* Nobody may hear of the end but by this line. */
+/* This line may be all that is left of the reason. */
 static void tell_last(const struct muster_client *client, const char *line)
 {
     static const char name[] = "muster: ";

@@ -69,7 +69,8 @@ enum muster_reach muster_preempt_reached(muster_preempt *preempt, int64_t step)
         (void)atomic_exchange(&preempt->last, step);
     } else {
         atomic_store_explicit(&preempt->last, step, memory_order_relaxed);
-        atomic_signal_fence(memory_order_seq_cst); /* the rest is done by who closes the gate */
+        atomic_signal_fence(
+            memory_order_seq_cst); /* the other side does the rest as it closes the gate */
     }
     if (step >= atomic_load_explicit(&preempt->limit, memory_order_relaxed)) {
         return ask(preempt, step);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting until those who were noticed are gone: a watch on the members beside what the handle
+/* Waiting until the ranks with a notice have ended: a watch on the members beside what the handle
  * knows of notices. */
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +21,17 @@ struct mst_preempt_exit {
     struct mst_lib_follow follow;
     struct place *places;
     size_t count, room;
-    bool listed; /* all there is was told once */
+    bool listed; /* all members were listed once */
     bool over;
 };
 
-/* Who only waits to join is not who was noticed: that one is replaced already. */
+/* A member that only waits to join is not the one with the notice: that one is replaced already. */
 static bool is_gone(const struct mst_who *who)
 {
     return who->state != MST_PRESENT && who->state != MST_SILENT && who->state != MST_SPARE;
 }
 
-/* A replacement in the place is not who was noticed. */
+/* A replacement in the place is not the member with the notice. */
 static muster_status take_who(struct mst_preempt_exit *wait, const struct mst_who *who)
 {
     for (size_t i = 0; i < wait->count; i++) {
@@ -155,7 +155,7 @@ static muster_status wait_exit(struct muster_preempt *preempt, uint64_t deadline
 muster_status muster_preempt_wait_exit(muster_preempt *preempt, int64_t timeout_ms,
                                        struct muster_error *err)
 {
-    static const char what[] = "wait for the exit of who was noticed";
+    static const char what[] = "wait for the exit of the ranks with a notice";
     muster_client *client;
     muster_status status;
 

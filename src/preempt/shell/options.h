@@ -13,7 +13,7 @@ struct mst_preempt_settings {
     struct mst_preempt_config config;
     int64_t grace_ms;
     uint64_t signals; /* bit s - 1: signal s */
-    /* What others do for this process: MUSTER_PREEMPT_SOURCES; NULL: nobody said. Borrowed. */
+    /* What others do for this process: MUSTER_PREEMPT_SOURCES; NULL: not set. Borrowed. */
     const char *elsewhere;
 };
 

@@ -203,7 +203,7 @@ static void hook_rung(void *ctx, uint64_t now_ns)
     take_signals(preempt);
 }
 
-/* Whoever watches this process counts its checks there. */
+/* The process that watches this one counts its checks there. */
 static void use_page(struct muster_preempt *preempt)
 {
     struct mst_page *page = mst_lib_page(preempt->client);
@@ -332,7 +332,7 @@ static void add_source(struct mst_text *text, struct mst_slice name)
     mst_text_format(text, "%s%.*s", text->size > 0 ? "," : "", MST_SLICE_ARGS(name));
 }
 
-/* Somebody beside this process looks for notices for it. */
+/* Another process looks for notices for this one. */
 static void add_elsewhere(struct muster_preempt *preempt, struct mst_text *text)
 {
     const char *list = preempt->settings.elsewhere;
@@ -363,7 +363,7 @@ static void name_sources(struct muster_preempt *preempt)
     }
     if (text.size == 0) {
         mst_lib_log(preempt->client, MUSTER_LEVEL_WARN,
-                    "preempt: nobody gives notices for this process; only `muster preempt` and "
+                    "preempt: this process has no source of notices; only `muster preempt` and "
                     "muster_preempt_announce can (see MUSTER_PREEMPT_SIGNALS, "
                     "MUSTER_PREEMPT_SOURCES)");
     }

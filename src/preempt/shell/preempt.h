@@ -12,11 +12,11 @@
  *   options.c  what a handle was given
  *   words.c    log lines and errors
  *
- * The gate. A caller stores the step it asks for, then loads the limit. Who closes the gate stores
+ * The gate. A caller stores the step it asks for, then loads the limit. The closing thread stores
  * the limit, makes the kernel run a barrier on every thread of the process, and loads the step. So
- * either the caller sees the closed gate, or its step is seen here: nobody is told GO_ON behind
- * what this member contributes. That takes the barrier off the caller, for whom a compiler's is
- * enough; where the kernel has no such call the caller's store is a locked exchange. */
+ * either the caller sees the closed gate, or its step is seen here: no step is answered GO_ON
+ * behind what this member contributes. That takes the barrier off the caller, for whom a compiler's
+ * is enough; where the kernel has no such call the caller's store is a locked exchange. */
 
 #include <stdatomic.h>
 
@@ -40,7 +40,7 @@ struct mst_preempt_exit; /* exit.c: a waiting call */
 struct muster_preempt {
     struct mst_machine_host host; /* of struct mst_preempt; first: the hook's */
 
-    /* Read and written without the lock by whoever asks. */
+    /* Read and written without the lock by the callers. */
     _Atomic int64_t limit;
     _Atomic int64_t last;               /* the largest step that was asked for */
     _Atomic(_Atomic uint64_t *) checks; /* of the page: a sign of life */
@@ -53,15 +53,15 @@ struct muster_preempt {
 
     /* Under the client's lock. */
     muster_client *client;          /* NULL: it was closed */
-    struct mst_list exits;          /* those who wait for the exit of others */
+    struct mst_list exits;          /* calls that wait for the exit of others */
     struct mst_lib_publish publish; /* of the signals */
     struct mst_signals signals;
     int64_t opened_limit; /* of the gate when it is not closed */
-    int64_t closed_last;  /* the last step that anybody was told GO_ON for, as it was closed */
+    int64_t closed_last;  /* the last step that was answered GO_ON, as it was closed */
     bool closed;          /* the gate */
     bool ended;           /* the session */
     bool closing;         /* the handle */
-    bool saver;           /* somebody waits in _saved */
+    bool saver;           /* a thread waits in _saved */
     uint32_t holds;       /* regions in which it cannot save */
     int64_t saved_step;   /* that the answer is waited for: */
     bool has_outcome;     /* in `error`, as the names of missing ranks are */

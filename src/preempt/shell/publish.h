@@ -2,8 +2,8 @@
 #ifndef MST_PREEMPT_SHELL_PUBLISH_H
 #define MST_PREEMPT_SHELL_PUBLISH_H
 
-/* The machine that gives a notice or takes it back, in a client: whoever drives carries it on. For
- * the library, the agent and the command. */
+/* The machine that gives a notice or takes it back, in a client: the driving thread carries it on.
+ * For the library, the agent and the command. */
 
 #include "base/text.h"
 #include "client/shell/host.h"
@@ -33,8 +33,7 @@ muster_status mst_lib_publish_begin(struct mst_lib_publish *publish, uint64_t gi
 /* Lock held. What is left of it is of no interest any more. Nothing begun: a no-op. */
 void mst_lib_publish_end(struct mst_lib_publish *publish);
 
-/* What to say of a notice that is unheard: nobody saves for it. */
-/* With the job's name. */
+/* The warning for a notice that is unheard: it will cause no save. With the job's name. */
 #define MST_LIB_UNHEARD                                                                            \
     "no rank of job '%s' listens for notices yet (muster_preempt_open): until one does, nothing "  \
     "is saved"

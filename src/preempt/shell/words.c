@@ -18,7 +18,7 @@ static void add_missing(struct mst_text *text, const struct mst_detail *detail)
 
 /* ---- log lines ---- */
 
-/* Who gave it and why stands in what the handle knows: the line is said when it changed. */
+/* The handle knows who gave it and why: the line is written when that changed. */
 static void add_noticed(struct mst_text *text, struct muster_preempt *preempt,
                         const struct mst_preempt_line *line, const char *whom)
 {

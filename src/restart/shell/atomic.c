@@ -79,7 +79,7 @@ void mst_atomic_wait(struct mst_atomic *atomic)
 {
     uint32_t word;
 
-    /* Who ends the outermost section wakes only when it was told: so it was, before. */
+    /* The end of the outermost section wakes only if TOLD is set: it was, before this. */
     while (depth_of(word = atomic_load(&atomic->word)) > 0) {
         (void)syscall(SYS_futex, &atomic->word, FUTEX_WAIT_PRIVATE, word, NULL, NULL, 0);
     }

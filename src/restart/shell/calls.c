@@ -14,7 +14,7 @@ static void count(_Atomic uint64_t *counter)
                           memory_order_relaxed);
 }
 
-/* Slow, and once per attempt at most in a function that does as it is told. */
+/* Slow, and once per attempt at most in a function that then returns. */
 static muster_status told(muster_restart *restart)
 {
     atomic_store_explicit(&restart->delivered, 1, memory_order_relaxed);
@@ -178,7 +178,7 @@ muster_status muster_restart_atomic_end(muster_restart *restart)
 
 /* --- long phases --- */
 
-/* The innermost one; whoever reads the page may see a name half written. */
+/* The innermost one; a reader of the page may see a name half written. */
 static void section_show(muster_restart *restart, uint64_t change)
 {
     struct mst_page *page = restart->page;

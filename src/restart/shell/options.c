@@ -95,7 +95,7 @@ static muster_status spans_check(const struct mst_option *spans, bool has_comman
     return MUSTER_OK;
 }
 
-/* 0 would be done at once, which nobody can mean; the default is asked for by leaving it out. */
+/* 0 would be over at once, which is never meant; the default is asked for by leaving it out. */
 static muster_status zero_check(const struct mst_option *span, struct muster_error *err)
 {
     return span->value == 0 ? mst_lib_refuse(err, span->name, "0 is no time; -1 for never")

@@ -179,7 +179,7 @@ static const struct mst_host_shell shell = {.kind = &mst_restart_machine, .own =
 
 /* --- the hook in the client, with the lock held --- */
 
-/* The function must stop: nobody renews the lease any more. Its run ends when it has returned. */
+/* The function must stop: the lease is not renewed any more. Its run ends when it has returned. */
 static void hook_poisoned(void *ctx)
 {
     struct muster_restart *restart = ctx;
@@ -318,8 +318,7 @@ static void survive_fork(void)
     (void)pthread_atfork(NULL, NULL, forget_function);
 }
 
-/* Whoever watches this process looks at its page; where nobody does yet, a helper is started that
- * will. */
+/* The process that watches this one reads its page; where none does yet, a helper is started. */
 static void page_take(struct muster_restart *restart)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -490,7 +489,7 @@ static void run_attempt(struct muster_restart *restart, muster_restart_fn *fn, v
     attempt_close(restart, status);
 }
 
-/* A fault, here or elsewhere. The abort callbacks belong to every one, also when nobody had to be
+/* A fault, here or elsewhere. The abort callbacks belong to every one, also when no call had to be
  * cut short; what comes after them may count on their having returned. */
 static void run_unwind(struct muster_restart *restart)
 {

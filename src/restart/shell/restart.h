@@ -12,7 +12,7 @@
  *   steps.c    callbacks, one kind after the other
  *   health.c   the health checks that need no code
  *   abort.c    the thread of the abort callbacks
- *   atomic.c   told to stop, or in an atomic section
+ *   atomic.c   interrupted, or in an atomic section
  *   calls.c    what the function calls
  *   records.c  the sealed record, and why a run ended, in words
  *   export.c   RANK and WORLD_SIZE
@@ -33,7 +33,7 @@ enum { MST_RUN_SECTIONS_MAX = 8 };
 
 #define MST_RUN_NO_STEP INT64_MIN
 
-/* A step of the run that failed: what its rank reports, or its caller is told. */
+/* A step of the run that failed: what its rank reports, or its caller gets. */
 struct mst_run_trouble {
     muster_status status;
     int code;
@@ -68,7 +68,7 @@ struct muster_restart {
     struct mst_atomic atomic;
     _Atomic uint32_t delivered;            /* a check has said EINTERRUPTED */
     struct mst_page *page;                 /* the agent's, or `own` */
-    _Atomic int64_t first_step, best_step; /* of this attempt; NO_STEP: none was told */
+    _Atomic int64_t first_step, best_step; /* of this attempt; NO_STEP: none was reported */
     struct muster_view view;               /* of the attempt; constant while it runs */
 
     /* Of the run's thread alone. */
@@ -148,8 +148,7 @@ void mst_run_report(struct muster_restart *restart, enum mst_cause kind, int cod
 void mst_run_records_set(struct muster_restart *restart, const struct mst_record_list *records);
 /* They are of the attempt that begins. */
 void mst_run_records_seal(struct muster_restart *restart);
-/* What the service told when it interrupted this generation: the first fault, if it did. Lock held.
- */
+/* What the service reported with the interruption: the first fault, if any. Lock held. */
 void mst_run_records_so_far(struct muster_restart *restart);
 /* Why it was given up, in restart->error. Lock held. */
 void mst_run_say_why(struct muster_restart *restart, const struct mst_restart_effect *effect);
