@@ -31,13 +31,6 @@ static void tell_recovered(const struct mst_uv_feed *feed, const char *path, uin
                     took_ns / 1000 % 1000);
 }
 
-static muster_status open_disk(struct mst_uv_feed *feed, const struct mst_uv_journal_config *config,
-                               struct muster_error *err)
-{
-    return config->path ? mst_journal_disk_open(&feed->disk, config->path, config->sync, err)
-                        : MUSTER_OK;
-}
-
 /* Core time goes on where the journal ends. */
 static void go_on(struct mst_uv_feed *feed, const char *path, uint64_t took_ns)
 {
@@ -59,26 +52,28 @@ muster_status mst_uv_feed_init(struct mst_uv_feed *feed, uv_loop_t *loop, struct
                                            .tell = on_tell,
                                            .tell_ctx = log};
     uint64_t begun_ns = uv_hrtime();
-    muster_status status;
+    muster_status status = MUSTER_OK;
 
-    memset(feed, 0, sizeof *feed);
-    feed->loop = loop;
-    feed->log = log;
-    status = open_disk(feed, config, err);
+    *feed = (struct mst_uv_feed){.loop = loop, .log = log};
+    if (config->path) {
+        status = mst_journal_disk_open(&feed->disk, config->path, config->sync, err);
+    }
     if (status == MUSTER_OK) {
         status =
             mst_journal_open(&feed->journal, &feed->core,
                              feed->disk ? mst_journal_disk_of(feed->disk) : NULL, &how, mem, err);
     }
-    if (status == MUSTER_OK && feed->disk) {
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (feed->disk) {
         go_on(feed, config->path, uv_hrtime() - begun_ns);
     }
-    if (status == MUSTER_OK && config->record &&
-        !mst_uv_record_init(&feed->record, log, config->record, config->version, feed->journal,
-                            feed->core, core, mst_uv_feed_now_ns(feed), mem, err)) {
-        status = MUSTER_EFAILED;
-    }
-    return status;
+    return !config->record || mst_uv_record_init(&feed->record, log, config->record,
+                                                 config->version, feed->journal, feed->core, core,
+                                                 mst_uv_feed_now_ns(feed), mem, err)
+               ? MUSTER_OK
+               : MUSTER_EFAILED;
 }
 
 uint64_t mst_uv_feed_now_ns(const struct mst_uv_feed *feed)
@@ -158,29 +153,6 @@ void mst_uv_feed_fini(struct mst_uv_feed *feed)
     feed->disk = NULL;
 }
 
-/* ---- inputs ---- */
-
-muster_status mst_uv_feed_open(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn)
-{
-    return mst_journal_conn_open(feed->journal, now_ns, conn);
-}
-
-muster_status mst_uv_feed_request(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn,
-                                  const struct mst_request *request)
-{
-    return mst_journal_request(feed->journal, now_ns, conn, request);
-}
-
-void mst_uv_feed_close(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn)
-{
-    mst_journal_conn_close(feed->journal, now_ns, conn);
-}
-
-void mst_uv_feed_tick(struct mst_uv_feed *feed, uint64_t now_ns)
-{
-    mst_journal_tick(feed->journal, now_ns);
-}
-
 bool mst_uv_feed_commit(struct mst_uv_feed *feed)
 {
     struct muster_error err;
@@ -205,5 +177,5 @@ uint64_t mst_uv_feed_deadline_ns(const struct mst_uv_feed *feed)
     if (wants_snapshot(feed)) {
         return 0; /* it is due from the beginning: no event may ever come that makes a turn */
     }
-    return core_ns < journal_ns ? core_ns : journal_ns;
+    return mst_sooner(core_ns, journal_ns);
 }

@@ -2,9 +2,9 @@
 #ifndef MST_SERVICE_SERVER_FEED_H
 #define MST_SERVICE_SERVER_FEED_H
 
-/* The way from the hub into the core: through the journal, which may be one that keeps nothing.
- * Also the clock of the core, which goes on where the service before us stopped, the child that
- * writes snapshots, and the record. */
+/* The journal through which the hub feeds the core (it may be one that keeps nothing), the clock of
+ * the core, which goes on where the service before us stopped, the child that writes snapshots, and
+ * the record. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,12 +52,6 @@ void mst_uv_feed_stop(struct mst_uv_feed *feed);
 void mst_uv_feed_fini(struct mst_uv_feed *feed); /* after the loop has closed all handles */
 
 uint64_t mst_uv_feed_now_ns(const struct mst_uv_feed *feed);
-
-muster_status mst_uv_feed_open(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn);
-muster_status mst_uv_feed_request(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn,
-                                  const struct mst_request *request);
-void mst_uv_feed_close(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn);
-void mst_uv_feed_tick(struct mst_uv_feed *feed, uint64_t now_ns);
 
 /* What the effects at hand depend on is kept. False: it cannot be, and nothing may leave. */
 bool mst_uv_feed_commit(struct mst_uv_feed *feed);

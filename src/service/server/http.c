@@ -21,6 +21,7 @@
 #include "base/panic.h"
 #include "net/address.h"
 #include "os/clock.h"
+#include "os/monotonic.h"
 #include "service/server/http_places.h"
 
 #define PEER_CONNECTIONS_MAX 64u     /* of one address: it must not take the others' */
@@ -89,9 +90,9 @@ struct request {
     struct answer answer;
 };
 
-static uint64_t clock_ns(const struct mst_http *http)
+static uint64_t monotonic_ns(void)
 {
-    return http->config.clock_ns ? http->config.clock_ns() : mst_clock_ns(CLOCK_MONOTONIC);
+    return mst_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* ---- a report ---- */
@@ -119,7 +120,7 @@ void mst_http_report_free(struct mst_http_report *report)
 
 void mst_http_turned(struct mst_http *http, enum mst_http_phase phase)
 {
-    atomic_store_explicit(&http->turned_ns, clock_ns(http), memory_order_relaxed);
+    atomic_store_explicit(&http->turned_ns, http->config.clock_ns(), memory_order_relaxed);
     atomic_store_explicit(&http->phase, (int)phase, memory_order_relaxed);
 }
 
@@ -187,16 +188,11 @@ static void forget(struct kept *kept)
     kept->job = NULL;
 }
 
-static unsigned answer_ms(const struct mst_http *http)
-{
-    return http->config.answer_ms != 0 ? http->config.answer_ms : ANSWER_MS;
-}
-
 /* With the lock held. NULL: there is none in time. */
 static struct mst_http_report *wait_answer(struct mst_http *http)
 {
     struct mst_http_report *report = NULL;
-    uint64_t until_ns = mst_clock_ns(CLOCK_MONOTONIC) + answer_ms(http) * NS_PER_MS;
+    uint64_t until_ns = monotonic_ns() + http->config.answer_ms * NS_PER_MS;
 
     while (http->answered < http->question.number && wait_until(http, until_ns)) {
     }
@@ -213,8 +209,8 @@ static const struct mst_http_report *ask(struct mst_http *http, enum mst_http_su
                                          const char *job)
 {
     struct kept *kept = &http->kept[subject];
-    uint64_t age_ns = clock_ns(http) - kept->made_ns;
-    uint64_t again_ns = mst_clock_ns(CLOCK_MONOTONIC);
+    uint64_t age_ns = http->config.clock_ns() - kept->made_ns;
+    uint64_t again_ns = monotonic_ns();
     char *asked;
 
     if (kept->report && same_job(kept->job, job) && age_ns < SPACE_MS * NS_PER_MS) {
@@ -227,7 +223,7 @@ static const struct mst_http_report *ask(struct mst_http *http, enum mst_http_su
     kept->job = job ? strdup(job) : NULL;
     asked = job ? strdup(job) : NULL;
     pthread_mutex_lock(&http->lock);
-    while (mst_clock_ns(CLOCK_MONOTONIC) < again_ns && wait_until(http, again_ns)) {
+    while (monotonic_ns() < again_ns && wait_until(http, again_ns)) {
     }
     if (http->answered == http->question.number && !http->closing &&
         (!job || (kept->job && asked))) {
@@ -239,20 +235,12 @@ static const struct mst_http_report *ask(struct mst_http *http, enum mst_http_su
     if (kept->report && job) {
         kept->report->status.job = kept->job; /* the question's goes with the next one */
     }
-    kept->made_ns = clock_ns(http);
+    kept->made_ns = http->config.clock_ns();
     free(asked);
     return kept->report;
 }
 
 /* ---- health ---- */
-
-static uint64_t stuck_ms(const struct mst_http *http)
-{
-    uint64_t turned_ns = atomic_load_explicit(&http->turned_ns, memory_order_relaxed);
-    uint64_t now = clock_ns(http);
-
-    return now > turned_ns ? (now - turned_ns) / NS_PER_MS : 0;
-}
 
 static enum mst_http_phase phase_of(const struct mst_http *http)
 {
@@ -260,33 +248,35 @@ static enum mst_http_phase phase_of(const struct mst_http *http)
 }
 
 /* Before it serves the loop does not turn: recovery may take its time. */
-static bool loop_turns(struct mst_http *http, char *why, size_t room)
+static const char *loop_turns(struct mst_http *http, char room[WHY_ROOM])
 {
-    uint64_t ms = stuck_ms(http);
+    uint64_t turned_ns = atomic_load_explicit(&http->turned_ns, memory_order_relaxed);
+    uint64_t now_ns = http->config.clock_ns();
+    uint64_t ms = now_ns > turned_ns ? (now_ns - turned_ns) / NS_PER_MS : 0;
 
-    (void)snprintf(why, room, "the loop has not turned for %" PRIu64 ".%" PRIu64 " s", ms / 1000,
-                   ms / 100 % 10);
-    return phase_of(http) == MST_HTTP_STARTING || ms < MST_HTTP_STUCK_MS;
+    (void)snprintf(room, WHY_ROOM, "the loop has not turned for %" PRIu64 ".%" PRIu64 " s",
+                   ms / 1000, ms / 100 % 10);
+    return phase_of(http) == MST_HTTP_STARTING || ms < MST_HTTP_STUCK_MS ? NULL : room;
 }
 
-static bool is_recovered(struct mst_http *http, char *why, size_t room)
+static const char *is_recovered(struct mst_http *http, char room[WHY_ROOM])
 {
-    (void)snprintf(why, room, "not recovered yet");
-    return phase_of(http) != MST_HTTP_STARTING;
+    (void)room;
+    return phase_of(http) == MST_HTTP_STARTING ? "not recovered yet" : NULL;
 }
 
-static bool is_kept(struct mst_http *http, char *why, size_t room)
+static const char *is_kept(struct mst_http *http, char room[WHY_ROOM])
 {
     pthread_mutex_lock(&http->lock);
-    (void)snprintf(why, room, "%s", http->trouble);
+    (void)snprintf(room, WHY_ROOM, "%s", http->trouble);
     pthread_mutex_unlock(&http->lock);
-    return why[0] == '\0';
+    return *room != '\0' ? room : NULL;
 }
 
-static bool takes_requests(struct mst_http *http, char *why, size_t room)
+static const char *takes_requests(struct mst_http *http, char room[WHY_ROOM])
 {
-    (void)snprintf(why, room, "the service is stopping");
-    return phase_of(http) != MST_HTTP_STOPPING;
+    (void)room;
+    return phase_of(http) == MST_HTTP_STOPPING ? "the service is stopping" : NULL;
 }
 
 /* One row per check; `live`: of /livez too. Nothing another process does may fail one of those, or
@@ -294,7 +284,7 @@ static bool takes_requests(struct mst_http *http, char *why, size_t room)
 static const struct check {
     const char *name;
     bool live;
-    bool (*holds)(struct mst_http *http, char *why, size_t room);
+    const char *(*fails)(struct mst_http *http, char room[WHY_ROOM]); /* why; NULL: it holds */
 } checks[] = {
     {"loop", true, loop_turns},
     {"recovery", false, is_recovered},
@@ -311,59 +301,44 @@ static struct answer plain(unsigned code, const char *text)
     return (struct answer){.code = code, .type = "text/plain; charset=utf-8", .text = strdup(text)};
 }
 
-struct query {
-    struct mst_http *http;
-    struct MHD_Connection *connection;
-    struct request *request;
-};
-
-struct exclusion {
-    bool excluded[CHECK_COUNT];
-};
-
 static enum MHD_Result on_argument(void *ctx, enum MHD_ValueKind kind, const char *key,
                                    const char *value)
 {
-    struct exclusion *exclusion = ctx;
+    bool *excluded = ctx;
 
     (void)kind;
     for (size_t i = 0; i < CHECK_COUNT && value && strcmp(key, "exclude") == 0; i++) {
-        exclusion->excluded[i] = exclusion->excluded[i] || strcmp(value, checks[i].name) == 0;
+        excluded[i] = excluded[i] || strcmp(value, checks[i].name) == 0;
     }
     return MHD_YES;
 }
 
-static bool has_argument(struct MHD_Connection *connection, const char *name)
+static struct answer health(struct mst_http *http, struct request *request, bool live)
 {
-    return MHD_lookup_connection_value_n(connection, MHD_GET_ARGUMENT_KIND, name, strlen(name),
-                                         NULL, NULL) == MHD_YES;
-}
-
-static struct answer health(const struct query *query, bool live)
-{
-    bool verbose = has_argument(query->connection, "verbose");
-    struct exclusion exclusion = {.excluded = {false}};
-    char text[64 + CHECK_COUNT * (WHY_ROOM + 32)];
+    bool verbose =
+        MHD_lookup_connection_value_n(request->connection, MHD_GET_ARGUMENT_KIND, "verbose",
+                                      strlen("verbose"), NULL, NULL) == MHD_YES;
+    bool excluded[CHECK_COUNT] = {false};
+    char text[64 + CHECK_COUNT * (WHY_ROOM + 32)] = "";
     size_t size = 0;
     bool good = true;
 
-    (void)MHD_get_connection_values(query->connection, MHD_GET_ARGUMENT_KIND, on_argument,
-                                    &exclusion);
-    text[0] = '\0';
+    (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_argument,
+                                    excluded);
     for (size_t i = 0; i < CHECK_COUNT; i++) {
-        char why[WHY_ROOM];
-        bool holds;
+        char room[WHY_ROOM];
+        const char *why = NULL;
 
         if (live && !checks[i].live) {
             continue;
         }
-        holds = exclusion.excluded[i] || checks[i].holds(query->http, why, sizeof why);
-        good = good && holds;
-        if (verbose || !holds) {
+        why = excluded[i] ? NULL : checks[i].fails(http, room);
+        good = good && !why;
+        if (verbose || why) {
             size += (size_t)snprintf(text + size, sizeof text - size, "%s: %s\n", checks[i].name,
-                                     exclusion.excluded[i] ? "excluded"
-                                     : holds               ? "ok"
-                                                           : why);
+                                     excluded[i] ? "excluded"
+                                     : why       ? why
+                                                 : "ok");
         }
     }
     if (good) {
@@ -372,14 +347,14 @@ static struct answer health(const struct query *query, bool live)
     return plain(good ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
 
-static struct answer livez(const struct query *query)
+static struct answer livez(struct mst_http *http, struct request *request)
 {
-    return health(query, true);
+    return health(http, request, true);
 }
 
-static struct answer readyz(const struct query *query)
+static struct answer readyz(struct mst_http *http, struct request *request)
 {
-    return health(query, false);
+    return health(http, request, false);
 }
 
 static struct answer no_answer(void)
@@ -420,12 +395,14 @@ static struct answer make_status(struct mst_http *http, const struct request *re
         .code = MHD_HTTP_OK, .type = "application/json", .text = mst_status_json(&report->status)};
 }
 
-static struct answer metrics(const struct query *query)
+static struct answer metrics(struct mst_http *http, struct request *request)
 {
-    const char *accept = MHD_lookup_connection_value(query->connection, MHD_HEADER_KIND, "Accept");
+    const char *accept =
+        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Accept");
 
-    query->request->subject = MST_HTTP_METRICS;
-    query->request->open_metrics = accept && strcasestr(accept, "application/openmetrics-text");
+    (void)http;
+    request->subject = MST_HTTP_METRICS;
+    request->open_metrics = accept && strcasestr(accept, "application/openmetrics-text");
     return (struct answer){.code = 0};
 }
 
@@ -435,14 +412,6 @@ static const struct sockaddr *peer_of(struct MHD_Connection *connection)
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
     return info ? info->client_addr : NULL;
-}
-
-/* Only the machine itself has always a right to hosts, process ids and last words. */
-static bool is_near(struct MHD_Connection *connection)
-{
-    const struct sockaddr *peer = peer_of(connection);
-
-    return peer && (peer->sa_family == AF_UNIX || mst_address_is_loopback(peer));
 }
 
 /* A page of a foreign site may have its own name point at this address, and then a browser lets it
@@ -465,49 +434,52 @@ static bool is_our_name(const struct mst_http *http, const char *name)
            (own[0] != '\0' && strcasecmp(name, own) == 0);
 }
 
-static bool is_meant(const struct query *query)
+static bool is_meant(const struct mst_http *http, struct MHD_Connection *connection)
 {
     const char *host =
-        MHD_lookup_connection_value(query->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-    const struct sockaddr *peer = peer_of(query->connection);
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    const struct sockaddr *peer = peer_of(connection);
     char name[HOST_NAME_ROOM];
     const char *port;
+    size_t size;
 
     if (!host || (peer && peer->sa_family == AF_UNIX)) {
         return true; /* no browser */
     }
     port = strrchr(host, ':');
-    if (port && port[1 + strspn(port + 1, "0123456789")] != '\0') {
-        port = NULL; /* the last part of an address */
+    size = strlen(host);
+    if (port && port[1 + strspn(port + 1, "0123456789")] == '\0') { /* else part of an address */
+        size = (size_t)(port - host);
     }
-    if ((port ? (size_t)(port - host) : strlen(host)) >= sizeof name) {
-        return false;
-    }
-    (void)snprintf(name, sizeof name, "%.*s", port ? (int)(port - host) : (int)strlen(host), host);
-    return is_our_name(query->http, name);
+    (void)snprintf(name, sizeof name, "%.*s", (int)size, host);
+    return size < sizeof name && is_our_name(http, name);
 }
 
-static struct answer status(const struct query *query)
+/* Only this machine always has a right to hosts, process ids and last words. */
+static struct answer status(struct mst_http *http, struct request *request)
 {
-    const char *job = MHD_lookup_connection_value(query->connection, MHD_GET_ARGUMENT_KIND, "job");
+    const char *job =
+        MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, "job");
+    const struct sockaddr *peer = peer_of(request->connection);
+    bool near = peer && (peer->sa_family == AF_UNIX || mst_address_is_loopback(peer));
 
-    if (!query->http->config.status_open && !is_near(query->connection)) {
+    if (!http->config.status_open && !near) {
         return plain(MHD_HTTP_FORBIDDEN, "/status.json names hosts and processes: it is told to "
                                          "this machine only, unless --insecure is given\n");
     }
-    if (!is_meant(query)) {
+    if (!is_meant(http, request->connection)) {
         return plain(MHD_HTTP_FORBIDDEN,
                      "/status.json is told where the Host of the request is an address, localhost, "
                      "this machine's name or that of --http: another name may be a web page's\n");
     }
-    query->request->subject = MST_HTTP_STATUS;
-    query->request->job = job ? strdup(job) : NULL;
-    return job && !query->request->job ? no_answer() : (struct answer){.code = 0};
+    request->subject = MST_HTTP_STATUS;
+    request->job = job ? strdup(job) : NULL;
+    return job && !request->job ? no_answer() : (struct answer){.code = 0};
 }
 
 static const struct page {
     const char *path;
-    struct answer (*make)(const struct query *query);
+    struct answer (*make)(struct mst_http *http, struct request *request);
 } pages[] = {
     {"/livez", livez},     {"/readyz", readyz},      {"/healthz", readyz},
     {"/metrics", metrics}, {"/status.json", status},
@@ -518,7 +490,8 @@ static bool reads(const char *method)
     return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
 }
 
-static struct answer answer_to(const struct query *query, const char *path, const char *method)
+static struct answer answer_to(struct mst_http *http, struct request *request, const char *path,
+                               const char *method)
 {
     struct answer answer;
 
@@ -529,7 +502,7 @@ static struct answer answer_to(const struct query *query, const char *path, cons
     }
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
         if (strcmp(path, pages[i].path) == 0) {
-            return pages[i].make(query);
+            return pages[i].make(http, request);
         }
     }
     return plain(MHD_HTTP_NOT_FOUND, "not here; what is: /livez /readyz /metrics /status.json\n");
@@ -599,18 +572,11 @@ static enum MHD_Result send_answer(struct mst_http *http, struct MHD_Connection 
  * more. */
 static struct answer make(struct mst_http *http, const struct request *request)
 {
-    if (mst_clock_ns(CLOCK_MONOTONIC) - request->asked_ns > answer_ms(http) * NS_PER_MS) {
+    if (monotonic_ns() - request->asked_ns > http->config.answer_ms * NS_PER_MS) {
         return too_many();
     }
     return request->subject == MST_HTTP_METRICS ? make_metrics(http, request)
                                                 : make_status(http, request);
-}
-
-static void answer_one(struct mst_http *http, struct request *request)
-{
-    request->answer = make(http, request);
-    request->ready = true;
-    MHD_resume_connection(request->connection); /* its thread may free the request now */
 }
 
 /* With the lock held. */
@@ -647,12 +613,14 @@ static void *ask_for_all(void *ctx)
 
     pthread_mutex_lock(&http->lock);
     for (;;) {
-        uint64_t until_ns = mst_http_places_expire(&http->places, mst_clock_ns(CLOCK_MONOTONIC));
+        uint64_t until_ns = mst_http_places_expire(&http->places, monotonic_ns());
 
         request = next_request(http);
         if (request) {
             pthread_mutex_unlock(&http->lock);
-            answer_one(http, request);
+            request->answer = make(http, request);
+            request->ready = true;
+            MHD_resume_connection(request->connection); /* its thread may free the request now */
             pthread_mutex_lock(&http->lock);
         } else if (http->closing) {
             break;
@@ -688,7 +656,7 @@ static bool hand_over(struct mst_http *http, struct request *request)
     pthread_mutex_lock(&http->lock);
     taken = !http->closing && may_ask(http, request);
     if (taken) {
-        request->asked_ns = mst_clock_ns(CLOCK_MONOTONIC);
+        request->asked_ns = monotonic_ns();
         mst_http_place_move(&http->places, request->place, MST_HTTP_PLACE_ASKING,
                             request->asked_ns);
         MHD_suspend_connection(request->connection);
@@ -720,7 +688,7 @@ static void tell_deadline(struct mst_http *http)
 static void move_place(struct mst_http *http, struct mst_http_place *place,
                        enum mst_http_stage stage)
 {
-    mst_http_place_move(&http->places, place, stage, mst_clock_ns(CLOCK_MONOTONIC));
+    mst_http_place_move(&http->places, place, stage, monotonic_ns());
     tell_deadline(http);
 }
 
@@ -733,7 +701,7 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **p
 
     if (what == MHD_CONNECTION_NOTIFY_STARTED && info) {
         *place = mst_http_place_open(&http->places, info->connect_fd, peer_of(connection),
-                                     mst_clock_ns(CLOCK_MONOTONIC));
+                                     monotonic_ns());
         tell_deadline(http);
     } else if (what == MHD_CONNECTION_NOTIFY_CLOSED && *place) {
         mst_http_place_close(&http->places, *place);
@@ -757,14 +725,6 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     move_place(http, place_of(connection), MST_HTTP_PLACE_IDLE);
 }
 
-/* Takes the answer. */
-static enum MHD_Result send_now(struct mst_http *http, struct request *request,
-                                struct answer answer)
-{
-    request->answer.text = NULL;
-    return send_answer(http, request->connection, &answer);
-}
-
 /* Called once with the head, again when there is no body (more), and again with an answer that the
  * asking thread has made. Nobody needs a body: who sends one is answered by its head, and the
  * connection is closed. */
@@ -774,7 +734,6 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
 {
     struct mst_http *http = ctx;
     struct request *request = *state;
-    const struct query query = {.http = http, .connection = connection, .request = request};
     struct answer answer;
 
     (void)version;
@@ -796,13 +755,18 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     }
     if (request->ready) {
         move_place(http, request->place, MST_HTTP_PLACE_ANSWERING);
-        return send_now(http, request, request->answer);
+        answer = request->answer;
+        request->answer.text = NULL;
+    } else {
+        answer = answer_to(http, request, path, method);
     }
-    answer = answer_to(&query, path, method);
-    if (answer.code != 0) {
-        return send_now(http, request, answer);
+    if (answer.code == 0) {
+        if (hand_over(http, request)) {
+            return MHD_YES;
+        }
+        answer = too_many();
     }
-    return hand_over(http, request) ? MHD_YES : send_now(http, request, too_many());
+    return send_answer(http, connection, &answer);
 }
 
 __attribute__((format(printf, 2, 0))) static void on_complaint(void *ctx, const char *format,
@@ -816,20 +780,19 @@ __attribute__((format(printf, 2, 0))) static void on_complaint(void *ctx, const 
 /* Signals are the loop's. */
 static struct MHD_Daemon *start(struct mst_http *http)
 {
-    unsigned most = http->config.connections_max;
+    unsigned most = http->config.connections_max < MST_HTTP_CONNECTIONS_MAX
+                        ? http->config.connections_max
+                        : MST_HTTP_CONNECTIONS_MAX;
     struct MHD_Daemon *daemon;
     sigset_t all, before;
 
-    if (most > MST_HTTP_CONNECTIONS_MAX) {
-        most = MST_HTTP_CONNECTIONS_MAX;
-    }
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     http->places.most = most - most / 8; /* one that has to go is not gone at once */
     http->asking_max = most / 8 < 1 ? 1 : most / 8;
     http->places.each_most = PEER_CONNECTIONS_MAX;
-    http->places.head_ms = http->config.head_ms != 0 ? http->config.head_ms : HEAD_MS;
-    http->places.answer_ms = http->config.read_ms != 0 ? http->config.read_ms : READ_MS;
+    http->places.head_ms = http->config.head_ms;
+    http->places.answer_ms = http->config.read_ms;
     http->asker_runs = pthread_create(&http->asker, NULL, ask_for_all, http) == 0;
     daemon = !http->asker_runs
                  ? NULL
@@ -845,15 +808,15 @@ static struct MHD_Daemon *start(struct mst_http *http)
     return daemon;
 }
 
-static void init_waiting(struct mst_http *http)
+static struct mst_http_config with_defaults(const struct mst_http_config *config)
 {
-    pthread_condattr_t monotonic;
+    struct mst_http_config full = *config;
 
-    pthread_mutex_init(&http->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&http->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    full.clock_ns = config->clock_ns ? config->clock_ns : monotonic_ns;
+    full.head_ms = config->head_ms != 0 ? config->head_ms : HEAD_MS;
+    full.read_ms = config->read_ms != 0 ? config->read_ms : READ_MS;
+    full.answer_ms = config->answer_ms != 0 ? config->answer_ms : ANSWER_MS;
+    return full;
 }
 
 muster_status mst_http_open(struct mst_http **out, const struct mst_http_config *config,
@@ -863,12 +826,13 @@ muster_status mst_http_open(struct mst_http **out, const struct mst_http_config 
 
     *out = NULL;
     if (http) {
-        http->config = *config;
+        http->config = with_defaults(config);
         for (unsigned subject = 0; subject < MST_HTTP_SUBJECTS; subject++) {
             mst_list_init(&http->asking[subject]);
         }
         mst_http_places_init(&http->places);
-        init_waiting(http);
+        pthread_mutex_init(&http->lock, NULL);
+        mst_monotonic_cond_init(&http->changed);
         mst_http_turned(http, MST_HTTP_STARTING);
         http->daemon = start(http);
         if (http->daemon) {

@@ -99,7 +99,7 @@ static void forget(struct mst_uv_connection *connection)
 {
     if (connection->known) {
         connection->known = false;
-        mst_uv_feed_close(&connection->hub->feed, now(connection->hub), connection->id);
+        mst_journal_conn_close(connection->hub->feed.journal, now(connection->hub), connection->id);
     }
 }
 
@@ -241,7 +241,8 @@ static bool let_in(struct mst_uv_connection *connection)
 
     no_stranger(connection);
     hub->reserve.storing = true;
-    connection->known = mst_uv_feed_open(&hub->feed, now(hub), connection->id) == MUSTER_OK;
+    connection->known =
+        mst_journal_conn_open(hub->feed.journal, now(hub), connection->id) == MUSTER_OK;
     hub->reserve.storing = false;
     if (!connection->known) {
         hang_up_on(connection, "no room for another connection");
@@ -269,24 +270,18 @@ static bool stores(const struct mst_request *request)
            request->command != MST_LOST;
 }
 
-static bool refuse_request(struct mst_uv_connection *connection, const struct mst_request *request,
-                           muster_status status)
-{
-    const struct mst_reply refusal = {
-        .id = request->id, .command = request->command, .status = status};
-
-    return mst_native_service_answer(connection->codec, &refusal) == MUSTER_OK;
-}
-
 static bool feed_request(struct mst_uv_connection *connection, const struct mst_request *request)
 {
     struct mst_uv_hub *hub = connection->hub;
+    struct mst_reply refusal = {.id = request->id, .command = request->command};
     muster_status status;
 
     hub->reserve.storing = stores(request);
-    status = mst_uv_feed_request(&hub->feed, now(hub), connection->id, request);
+    status = mst_journal_request(hub->feed.journal, now(hub), connection->id, request);
     hub->reserve.storing = false;
-    return status == MUSTER_OK || refuse_request(connection, request, status);
+    refusal.status = status;
+    return status == MUSTER_OK ||
+           mst_native_service_answer(connection->codec, &refusal) == MUSTER_OK;
 }
 
 static void pass_on(struct mst_uv_connection *connection, const struct mst_reply *reply)
@@ -409,6 +404,7 @@ static void pump(struct mst_uv_connection *connection)
     }
 }
 
+/* Which dialect a connection speaks shows in its first byte; others are kept free for more. */
 static bool choose_codec(struct mst_uv_connection *connection, unsigned char first)
 {
     struct mst_uv_hub *hub = connection->hub;
@@ -769,11 +765,6 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
     return status;
 }
 
-void mst_uv_hub_secure(struct mst_uv_hub *hub, struct mst_tls_context *tls)
-{
-    hub->tls = tls;
-}
-
 void mst_uv_hub_fini(struct mst_uv_hub *hub)
 {
     hub->core = NULL;
@@ -870,11 +861,6 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     }
 }
 
-void mst_uv_hub_crowd(struct mst_uv_hub *hub)
-{
-    hub->crowded = true;
-}
-
 void mst_uv_hub_resume(struct mst_uv_hub *hub)
 {
     struct mst_list *last = hub->ready.prev;
@@ -903,7 +889,7 @@ void mst_uv_hub_resume(struct mst_uv_hub *hub)
 
 void mst_uv_hub_turn(struct mst_uv_hub *hub)
 {
-    mst_uv_feed_tick(&hub->feed, now(hub));
+    mst_journal_tick(hub->feed.journal, now(hub));
     mst_uv_pressure_resume(hub);
     settle(hub);
     expire(hub);
@@ -928,13 +914,11 @@ uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub)
 {
     uint64_t deadline_ns = mst_uv_feed_deadline_ns(&hub->feed);
     uint64_t now_ns = mst_uv_feed_now_ns(&hub->feed);
-    uint64_t pressure_ns;
 
     if (!mst_list_empty(&hub->ready) || !mst_list_empty(&hub->dirty)) {
         return 0;
     }
-    pressure_ns = mst_uv_pressure_deadline_ns(hub);
-    deadline_ns = pressure_ns < deadline_ns ? pressure_ns : deadline_ns;
+    deadline_ns = mst_sooner(deadline_ns, mst_uv_pressure_deadline_ns(hub));
     deadline_ns = sooner(&hub->probation, sooner(&hub->quiet, deadline_ns));
     if (deadline_ns == UINT64_MAX) {
         return deadline_ns;

@@ -57,7 +57,7 @@ struct mst_uv_hub {
     uint64_t last_id;
     uint64_t count;              /* connections */
     uint64_t refused;            /* since the limit was reached */
-    struct mst_tls_context *tls; /* NULL: no secret */
+    struct mst_tls_context *tls; /* of the service; NULL: no secret */
     uint32_t strangers;
     uint32_t strangers_read;      /* in this turn */
     struct mst_list unproven;     /* the strangers, oldest first */
@@ -70,7 +70,7 @@ struct mst_uv_hub {
     struct mst_list ready;     /* have whole requests that are not decoded yet */
     struct mst_list probation; /* must say something, or finish, within a time; oldest first */
     struct mst_list quiet;     /* the others, by when they asked something last */
-    bool crowded;              /* somebody found no room: who has never asked anything gives way */
+    bool crowded; /* a newcomer finds no room: a connection that has asked nothing gives way */
     struct mst_uv_connection *buckets[MST_UV_BUCKETS];
     unsigned char input[MST_UV_READ_BYTES];
 };
@@ -82,15 +82,10 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
                               uint64_t buffered_bytes_max,
                               const struct mst_uv_journal_config *journal,
                               struct muster_error *err);
-/* From now on TCP connections must show the secret. The context outlives the hub. */
-void mst_uv_hub_secure(struct mst_uv_hub *hub, struct mst_tls_context *tls);
 void mst_uv_hub_fini(struct mst_uv_hub *hub); /* after the loop has closed all handles */
 
 /* Takes over a connected socket. */
 void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd);
-
-/* There is no descriptor for one more: it waits, and some may have to give way. */
-void mst_uv_hub_crowd(struct mst_uv_hub *hub);
 
 /* How many connections of a TCP socket may be accepted in one turn: as many handshakes as a turn
  * has time for, so that those who know the secret are not among the oldest strangers. */

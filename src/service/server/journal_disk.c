@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "service/server/journal_disk.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "os/folder.h"
 #include "os/own_file.h"
 #include "process/forked.h"
 #include "service/server/journal_folder.h"
@@ -39,38 +39,31 @@ static muster_status failed(struct mst_journal_disk *disk, const char *name, int
     return os_errno == ENOENT ? MUSTER_ENOTFOUND : MUSTER_EFAILED;
 }
 
-/* An open file knows its name no more; the journal has but one or two. */
+/* Of an open file, whose name the system still has. */
 static muster_status failed_file(struct mst_journal_disk *disk, int file, int os_errno)
 {
-    char link[64], name[PATH_MAX];
-    ssize_t size;
+    char link[64], path[PATH_MAX] = "";
+    const char *name;
 
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    size = readlink(link, name, sizeof name - 1);
-    name[size > 0 ? size : 0] = '\0';
-    (void)failed(disk, size > 0 && strrchr(name, '/') ? strrchr(name, '/') + 1 : "", os_errno);
-    return os_errno == ENOSPC || os_errno == EDQUOT ? MUSTER_ENOSPACE : MUSTER_EFAILED;
+    (void)!readlink(link, path, sizeof path - 1);
+    name = strrchr(path, '/');
+    return failed(disk, name ? name + 1 : "", os_errno);
 }
 
 static muster_status list(void *ctx, void (*each)(void *each_ctx, const char *name), void *each_ctx)
 {
     struct mst_journal_disk *disk = ctx;
-    int copy = openat(disk->of.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy >= 0 ? fdopendir(copy) : NULL;
-    const struct dirent *entry;
+    struct mst_folder names;
+    const char *name;
 
-    if (!folder) {
-        muster_status status = failed(disk, "", errno);
-
-        if (copy >= 0) {
-            close(copy);
-        }
-        return status;
+    if (!mst_folder_open(&names, disk->of.folder, ".")) {
+        return failed(disk, "", errno);
     }
-    while ((entry = readdir(folder))) {
-        each(each_ctx, entry->d_name);
+    while ((name = mst_folder_next(&names))) {
+        each(each_ctx, name);
     }
-    closedir(folder);
+    mst_folder_close(&names);
     return MUSTER_OK;
 }
 
@@ -121,7 +114,7 @@ static muster_status create(void *ctx, const char *name, int *out)
     return *out >= 0 ? MUSTER_OK : failed(disk, name, errno);
 }
 
-static muster_status write_at(void *ctx, int file, uint64_t offset, struct mst_slice bytes)
+int mst_disk_write(int file, struct mst_slice bytes, uint64_t offset)
 {
     const unsigned char *data = bytes.data;
     size_t left = bytes.size;
@@ -134,10 +127,17 @@ static muster_status write_at(void *ctx, int file, uint64_t offset, struct mst_s
             left -= (size_t)done;
             offset += (uint64_t)done;
         } else if (done == 0 || errno != EINTR) {
-            return failed_file(ctx, file, done == 0 ? EIO : errno);
+            return done == 0 ? EIO : errno;
         }
     }
-    return MUSTER_OK;
+    return 0;
+}
+
+static muster_status write_at(void *ctx, int file, uint64_t offset, struct mst_slice bytes)
+{
+    int error = mst_disk_write(file, bytes, offset);
+
+    return error == 0 ? MUSTER_OK : failed_file(ctx, file, error);
 }
 
 static muster_status reserve(void *ctx, int file, uint64_t size)

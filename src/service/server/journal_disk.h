@@ -20,6 +20,9 @@ void mst_journal_disk_close(struct mst_journal_disk *disk);
 
 const struct mst_disk *mst_journal_disk_of(const struct mst_journal_disk *disk);
 
+/* Writes all bytes; 0, or an errno. */
+int mst_disk_write(int file, struct mst_slice bytes, uint64_t offset);
+
 /* Starts a child that writes the snapshot, and dies with us. `*end` is readable when it has ended.
  * False: no child could be made. */
 bool mst_journal_disk_fork(struct mst_journal_disk *disk, struct mst_journal *journal, pid_t *child,

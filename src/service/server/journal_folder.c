@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "service/server/journal_folder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "os/folder.h"
 #include "os/own_file.h"
 #include "service/journal/format.h"
 
@@ -224,25 +224,20 @@ void mst_journal_folder_close(struct mst_journal_folder *folder)
 /* The locks go last, and with the folder: until then nobody else begins there. */
 static void remove_files(int folder)
 {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *names = copy >= 0 ? fdopendir(copy) : NULL;
-    const struct dirent *entry;
+    struct mst_folder names;
+    enum mst_file_kind kind;
+    uint64_t sequence;
+    const char *name;
 
-    if (!names) {
-        if (copy >= 0) {
-            (void)close(copy);
-        }
+    if (!mst_folder_open(&names, folder, ".")) {
         return;
     }
-    while ((entry = readdir(names))) {
-        enum mst_file_kind kind;
-        uint64_t sequence;
-
-        if (mst_file_name_read(entry->d_name, &kind, &sequence)) {
-            (void)unlinkat(folder, entry->d_name, 0);
+    while ((name = mst_folder_next(&names))) {
+        if (mst_file_name_read(name, &kind, &sequence)) {
+            (void)unlinkat(folder, name, 0);
         }
     }
-    (void)closedir(names);
+    mst_folder_close(&names);
 }
 
 /* Nothing came of it: what was made for it goes. */
@@ -283,21 +278,14 @@ muster_status mst_journal_folder_claim(int *owner_out, const char *path, struct 
     return status;
 }
 
-static void unlink_with(const char *with)
-{
-    if (with) {
-        (void)unlink(with);
-    }
-}
-
 void mst_journal_folder_remove(const char *path, const char *with)
 {
     struct mst_journal_folder owned, written;
     pid_t holder;
     muster_status status = open_locked(&owned, path, false, OWNER, &holder, NULL);
 
-    if (status == MUSTER_EFAILED) { /* nobody's */
-        unlink_with(with);
+    if (status == MUSTER_EFAILED && with) { /* no folder has an owner then */
+        (void)unlink(with);
     }
     if (status != MUSTER_OK) {
         return;
@@ -306,7 +294,9 @@ void mst_journal_folder_remove(const char *path, const char *with)
         close_unowned(&owned);
         return;
     }
-    unlink_with(with);
+    if (with) {
+        (void)unlink(with);
+    }
     remove_files(written.folder);
     (void)unlinkat(written.folder, LOCK, 0);
     (void)unlinkat(written.folder, OWNER, 0);

@@ -39,9 +39,7 @@ static void *take(void *ctx, size_t size)
 
     if (got >= COUNTED_BYTES) {
         pressure->held += got;
-        if (pressure->held > pressure->peak) {
-            pressure->peak = pressure->held;
-        }
+        pressure->peak = mst_later(pressure->peak, pressure->held);
     }
     return p;
 }
@@ -105,9 +103,9 @@ static bool has_copied(const struct mst_uv_pressure *pressure)
 /* Also with so many bytes more. A buffer that is full would be twice as large next. */
 static bool holds_little(const struct mst_uv_connection *connection, size_t more)
 {
-    uint64_t little = connection->hub->pressure.held_max / LITTLE_PART;
+    uint64_t little = mst_later(connection->hub->pressure.held_max / LITTLE_PART, SMALL_BYTES);
 
-    return room_of(connection) + more < (little > SMALL_BYTES ? little : SMALL_BYTES);
+    return room_of(connection) + more < little;
 }
 
 /* And of what is kept for such there is still some. */
@@ -331,9 +329,7 @@ static void unpark(struct mst_uv_connection *connection)
 
 static uint64_t favour_ends_ns(const struct mst_uv_pressure *pressure)
 {
-    uint64_t silent_ns = pressure->favoured->read_ns + PATIENCE_NS;
-
-    return silent_ns < pressure->favoured_until_ns ? silent_ns : pressure->favoured_until_ns;
+    return mst_sooner(pressure->favoured->read_ns + PATIENCE_NS, pressure->favoured_until_ns);
 }
 
 /* It has had its time, in which it may have done nothing. */
@@ -541,9 +537,7 @@ static void give_back(struct mst_uv_hub *hub)
 {
     struct mst_uv_pressure *pressure = &hub->pressure;
 
-    if (hub->count > pressure->peak_count) {
-        pressure->peak_count = hub->count;
-    }
+    pressure->peak_count = mst_later(pressure->peak_count, hub->count);
     if (owes_memory(hub) && now(hub) >= pressure->given_back_ns + GIVE_BACK_NS) {
         pressure->peak = pressure->held;
         pressure->peak_count = hub->count;
@@ -570,15 +564,14 @@ uint64_t mst_uv_pressure_deadline_ns(const struct mst_uv_hub *hub)
     if (!mst_list_empty(&pressure->behind) || !mst_list_empty(&pressure->parked)) {
         deadline_ns = is_high(hub) && !pressure->hungry ? pressure->looked_ns + LOOK_NS : 0;
     }
-    if (!mst_list_empty(&pressure->parked) && pressure->favoured &&
-        favour_ends_ns(pressure) < deadline_ns) {
-        deadline_ns = favour_ends_ns(pressure);
+    if (!mst_list_empty(&pressure->parked) && pressure->favoured) {
+        deadline_ns = mst_sooner(deadline_ns, favour_ends_ns(pressure));
     }
-    if (held(hub) > pressure->held_max && pressure->shed_ns + SHED_NS < deadline_ns) {
-        deadline_ns = pressure->shed_ns + SHED_NS;
+    if (held(hub) > pressure->held_max) {
+        deadline_ns = mst_sooner(deadline_ns, pressure->shed_ns + SHED_NS);
     }
-    if (owes_memory(hub) && pressure->given_back_ns + GIVE_BACK_NS < deadline_ns) {
-        deadline_ns = pressure->given_back_ns + GIVE_BACK_NS;
+    if (owes_memory(hub)) {
+        deadline_ns = mst_sooner(deadline_ns, pressure->given_back_ns + GIVE_BACK_NS);
     }
     return deadline_ns;
 }

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "service/server/record_file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,8 +15,10 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "os/folder.h"
 #include "os/monotonic.h"
 #include "service/journal/format.h"
+#include "service/server/journal_disk.h"
 
 #define STRING_OF(number) #number
 #define STRING(number) STRING_OF(number)
@@ -54,25 +55,6 @@ struct mst_record_file {
 
 /* ---- the thread ---- */
 
-static int write_all(int fd, struct mst_slice bytes, off_t at)
-{
-    const unsigned char *data = bytes.data;
-    size_t left = bytes.size;
-
-    while (left > 0) {
-        ssize_t done = pwrite(fd, data, left, at);
-
-        if (done > 0) {
-            data += done;
-            left -= (size_t)done;
-            at += done;
-        } else if (done == 0 || errno != EINTR) {
-            return done == 0 ? EIO : errno;
-        }
-    }
-    return 0;
-}
-
 static void free_file(struct mst_record_file *file)
 {
     (void)close(file->fd);
@@ -103,7 +85,7 @@ static void *write_on(void *ctx)
 {
     struct mst_record_file *file = ctx;
     struct waiting back = {.bytes = NULL};
-    off_t at = 0;
+    uint64_t at = 0;
     bool abandoned;
 
     (void)pthread_mutex_lock(&file->lock);
@@ -111,8 +93,8 @@ static void *write_on(void *ctx)
         int error;
 
         (void)pthread_mutex_unlock(&file->lock);
-        error = write_all(file->fd, mst_slice_of(back.bytes, back.used), at);
-        at += (off_t)back.used;
+        error = mst_disk_write(file->fd, mst_slice_of(back.bytes, back.used), at);
+        at += back.used;
         back.used = 0;
         if (back.room > ROOM_KEPT) {
             free(back.bytes);
@@ -135,8 +117,7 @@ static void *write_on(void *ctx)
     return NULL;
 }
 
-/* When the disk's time will be over. */
-static struct timespec patience(void)
+static struct timespec patience_over(void)
 {
     return mst_monotonic_in((uint32_t)(MST_RECORD_PATIENCE_NS / NS_PER_MS));
 }
@@ -167,25 +148,19 @@ bool mst_record_file_misnamed(const struct muster_error *err)
 /* The largest number of a record there. */
 static uint64_t newest(int folder)
 {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *names = copy >= 0 ? fdopendir(copy) : NULL;
-    const struct dirent *entry;
-    uint64_t largest = 0;
+    struct mst_folder names;
+    const char *name;
+    uint64_t largest = 0, sequence;
 
-    if (!names) {
-        if (copy >= 0) {
-            (void)close(copy);
-        }
+    if (!mst_folder_open(&names, folder, ".")) {
         return 0;
     }
-    while ((entry = readdir(names))) {
-        uint64_t sequence;
-
-        if (mst_record_name_read(entry->d_name, &sequence) && sequence > largest) {
-            largest = sequence;
+    while ((name = mst_folder_next(&names))) {
+        if (mst_record_name_read(name, &sequence)) {
+            largest = mst_later(largest, sequence);
         }
     }
-    (void)closedir(names);
+    mst_folder_close(&names);
     return largest;
 }
 
@@ -243,7 +218,7 @@ muster_status mst_record_file_open(struct mst_record_file **out, const char *fol
         free(file);
         return refuse(err, folder, error);
     }
-    file->until = patience();
+    file->until = patience_over();
     error = start_thread(file);
     if (error != 0) {
         free_file(file);
@@ -337,7 +312,7 @@ const char *mst_record_file_trouble(struct mst_record_file *file)
 
 bool mst_record_file_finish(struct mst_record_file *file)
 {
-    struct timespec until = patience();
+    struct timespec until = patience_over();
     bool good;
     int waited = 0;
 

@@ -38,9 +38,17 @@ static void wake(void *ctx)
 
 /* ---- a copy of the state ---- */
 
+/* Room for one element more; it doubles at each power of two. NULL: no memory, and `array` stays.
+ */
+static void *grown(void *array, size_t count, size_t size)
+{
+    bool full = (count & (count - 1)) == 0;
+
+    return full ? realloc(array, (count > 0 ? 2 * count : 1) * size) : array;
+}
+
 struct copying {
     struct mst_figures *figures;
-    size_t room;
     bool no_memory;
 };
 
@@ -48,19 +56,13 @@ static void copy_job(void *ctx, const struct mst_job_look *look)
 {
     struct copying *copying = ctx;
     struct mst_figures *figures = copying->figures;
-    struct mst_job_figures *job;
+    struct mst_job_figures *job = grown(figures->jobs, figures->job_count, sizeof *job);
 
-    if (figures->job_count == copying->room) {
-        size_t room = copying->room > 0 ? copying->room * 2 : 8;
-        struct mst_job_figures *grown = realloc(figures->jobs, room * sizeof *grown);
-
-        if (!grown) {
-            copying->no_memory = true;
-            return;
-        }
-        figures->jobs = grown;
-        copying->room = room;
+    if (!job) {
+        copying->no_memory = true;
+        return;
     }
+    figures->jobs = job;
     job = &figures->jobs[figures->job_count];
     *job = (struct mst_job_figures){.name = malloc(look->name.size + 1),
                                     .name_size = look->name.size,
@@ -80,7 +82,7 @@ static void copy_job(void *ctx, const struct mst_job_look *look)
 enum { CLUSTER_KEYS_MAX = 4096, CLUSTERS_COPIED_MAX = 256 };
 
 struct clusters {
-    uint32_t keys, room, of_job;
+    uint32_t keys, of_job;
     struct mst_figures *figures;
 };
 
@@ -95,14 +97,11 @@ static bool copy_cluster(struct clusters *clusters, size_t job, const struct mst
         !mst_cluster_look_read(item, &look)) {
         return true;
     }
-    if (figures->cluster_count == clusters->room) {
-        clusters->room = clusters->room > 0 ? clusters->room * 2 : 4;
-        copy = realloc(figures->clusters, clusters->room * sizeof *copy);
-        if (!copy) {
-            return false;
-        }
-        figures->clusters = copy;
+    copy = grown(figures->clusters, figures->cluster_count, sizeof *copy);
+    if (!copy) {
+        return false;
     }
+    figures->clusters = copy;
     copy = &figures->clusters[figures->cluster_count++];
     copy->job = job;
     copy->name_size = look.name.size;
@@ -112,30 +111,48 @@ static bool copy_cluster(struct clusters *clusters, size_t job, const struct mst
     return true;
 }
 
+/* The keys of a job under a prefix, page by page. */
+struct pages {
+    struct mst_core *core;
+    struct mst_slice job, prefix;
+    const struct mst_reply *last; /* the page at hand; NULL: none yet */
+};
+
+/* NULL: that was all, or, then *failed is set, no memory. */
+static const struct mst_reply *next_page(struct pages *pages, bool *failed)
+{
+    const struct mst_reply *last = pages->last;
+    struct mst_slice after = mst_slice_of(NULL, 0);
+
+    if (last && last->next == 0) {
+        return NULL;
+    }
+    if (last) {
+        after = last->items[last->item_count - 1].name; /* which the look copies first */
+    }
+    pages->last = mst_look_keys(pages->core, pages->job, pages->prefix, after);
+    *failed = *failed || pages->last->status == MUSTER_ENOMEM;
+    return pages->last->status == MUSTER_OK && pages->last->item_count > 0 ? pages->last : NULL;
+}
+
 static bool copy_clusters_of(struct clusters *clusters, struct mst_core *core, size_t job)
 {
     const struct mst_job_figures *of = &clusters->figures->jobs[job];
-    struct mst_slice after = mst_slice_of(NULL, 0);
-    bool more = true;
+    struct pages pages = {.core = core,
+                          .job = mst_slice_of(of->name, of->name_size),
+                          .prefix = mst_slice_text(MST_CLUSTER_STATUS_PREFIX)};
+    const struct mst_reply *page;
+    bool failed = false;
 
     clusters->of_job = 0;
-    while (more && clusters->keys < CLUSTER_KEYS_MAX) {
-        const struct mst_reply *reply =
-            mst_look_keys(core, mst_slice_of(of->name, of->name_size),
-                          mst_slice_text(MST_CLUSTER_STATUS_PREFIX), after);
-
-        if (reply->status != MUSTER_OK || reply->item_count == 0) {
-            return reply->status != MUSTER_ENOMEM;
-        }
-        for (uint32_t i = 0; i < reply->item_count; i++) {
-            if (!copy_cluster(clusters, job, &reply->items[i])) {
+    while (clusters->keys < CLUSTER_KEYS_MAX && (page = next_page(&pages, &failed))) {
+        for (uint32_t i = 0; i < page->item_count; i++) {
+            if (!copy_cluster(clusters, job, &page->items[i])) {
                 return false;
             }
         }
-        more = reply->next != 0;
-        after = reply->items[reply->item_count - 1].name; /* the next look copies it first */
     }
-    return true;
+    return !failed;
 }
 
 static bool copy_clusters(struct mst_core *core, struct mst_figures *figures)
@@ -206,23 +223,17 @@ static bool copy_page_of_keys(const struct mst_reply *reply, struct mst_items *i
 static bool copy_keys(struct mst_core *core, struct mst_slice job, struct mst_slice prefix,
                       struct mst_items *items)
 {
-    struct mst_slice after = mst_slice_of(NULL, 0);
+    struct pages pages = {.core = core, .job = job, .prefix = prefix};
+    const struct mst_reply *page;
     size_t bytes = 0;
-    bool more = true;
+    bool failed = false;
 
-    while (more && bytes < STATUS_ALL_BYTES_MAX) {
-        const struct mst_reply *reply = mst_look_keys(core, job, prefix, after);
-
-        if (reply->status != MUSTER_OK || reply->item_count == 0) {
-            return reply->status != MUSTER_ENOMEM;
-        }
-        if (!copy_page_of_keys(reply, items, &bytes)) {
+    while (bytes < STATUS_ALL_BYTES_MAX && (page = next_page(&pages, &failed))) {
+        if (!copy_page_of_keys(page, items, &bytes)) {
             return false;
         }
-        more = reply->next != 0;
-        after = reply->items[reply->item_count - 1].name; /* the next look copies it first */
     }
-    return true;
+    return !failed;
 }
 
 static bool copy_status(struct mst_uv_report *report, const char *job, struct mst_status *status)

@@ -30,7 +30,6 @@
 
 struct door {
     uv_poll_t poll;
-    struct mst_uv_service *service;
     struct mst_uv_listener listener;
 };
 
@@ -71,7 +70,7 @@ static void on_at_once(uv_idle_t *idle)
  * without waiting, and the turn after that ticks. */
 static void on_timer(uv_timer_t *timer)
 {
-    struct mst_uv_service *service = timer->data;
+    struct mst_uv_service *service = timer->loop->data;
 
     uv_idle_start(&service->at_once, on_at_once);
 }
@@ -92,7 +91,7 @@ static void set_timer(struct mst_uv_service *service)
 
 static void on_prepare(uv_prepare_t *prepare)
 {
-    struct mst_uv_service *service = prepare->data;
+    struct mst_uv_service *service = prepare->loop->data;
 
     mst_uv_hub_resume(&service->hub);
     set_timer(service);
@@ -114,7 +113,7 @@ static void look_who_is_left(struct mst_uv_service *service)
 
 static void on_nobody_came(uv_timer_t *timer)
 {
-    struct mst_uv_service *service = timer->data;
+    struct mst_uv_service *service = timer->loop->data;
 
     if (!service->somebody_came && !service->stopping) {
         stop(service, "nobody came");
@@ -124,8 +123,7 @@ static void on_nobody_came(uv_timer_t *timer)
 
 static void on_check(uv_check_t *check)
 {
-    struct mst_uv_service *service = check->data;
-
+    struct mst_uv_service *service = check->loop->data;
     uint64_t began_ns = service->hub.now_ns;
 
     uv_idle_stop(&service->at_once);
@@ -153,7 +151,7 @@ static void accept_again(struct mst_uv_service *service)
 
 static void on_pause_over(uv_timer_t *timer)
 {
-    accept_again(timer->data);
+    accept_again(timer->loop->data);
 }
 
 /* Out of descriptors or memory: who waits in the backlog keeps waiting, and the loop must not spin
@@ -166,7 +164,7 @@ static void pause_accepting(struct mst_uv_service *service, int os_errno)
                         service->hub.count, strerror(os_errno));
     }
     service->short_of_room = true;
-    mst_uv_hub_crowd(&service->hub);
+    service->hub.crowded = true;
     for (uint32_t i = 0; i < service->door_count; i++) {
         uv_poll_stop(&service->doors[i].poll);
     }
@@ -175,26 +173,27 @@ static void pause_accepting(struct mst_uv_service *service, int os_errno)
 
 static void on_door(uv_poll_t *poll, int status, int events)
 {
+    struct mst_uv_service *service = poll->loop->data;
     struct door *door = poll->data;
-    bool greets = door->service->tls && !door->listener.path;
+    bool greets = service->tls && !door->listener.path;
     unsigned batch = greets ? MST_UV_GREETINGS : ACCEPT_BATCH;
 
     (void)events;
     for (unsigned i = 0; status == 0 && i < batch; i++) {
-        bool room = door->service->hub.count < door->service->client_room;
+        bool room = service->hub.count < service->client_room;
         int fd = room ? accept4(door->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1;
 
         if (!room) {
-            pause_accepting(door->service, EMFILE);
+            pause_accepting(service, EMFILE);
             return;
         }
         if (fd >= 0) {
-            mst_uv_hub_accept(&door->service->hub, fd);
+            mst_uv_hub_accept(&service->hub, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            pause_accepting(door->service, errno);
+            pause_accepting(service, errno);
             return;
         } else if (errno == EAGAIN) {
-            door->service->short_of_room = false;
+            service->short_of_room = false;
             return;
         } /* else that one connection is gone already */
     }
@@ -221,12 +220,12 @@ static void stop(struct mst_uv_service *service, const char *why)
 
 static void on_signal(uv_signal_t *handle, int number)
 {
-    stop(handle->data, number == SIGTERM ? "SIGTERM" : "SIGINT");
+    stop(handle->loop->data, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
 static void on_orphan(uv_timer_t *timer)
 {
-    struct mst_uv_service *service = timer->data;
+    struct mst_uv_service *service = timer->loop->data;
 
     if (!mst_core_has_agent(service->hub.core)) {
         uv_timer_stop(timer);
@@ -251,7 +250,7 @@ static void lose_parent(struct mst_uv_service *service)
 
 static void on_parent(uv_poll_t *poll, int status, int events)
 {
-    struct mst_uv_service *service = poll->data;
+    struct mst_uv_service *service = poll->loop->data;
     char ignored[256];
     ssize_t size = 0;
 
@@ -314,15 +313,6 @@ static void init_handles(struct mst_uv_service *service)
     uv_timer_init(loop, &service->orphan);
     uv_signal_init(loop, &service->on_term);
     uv_signal_init(loop, &service->on_int);
-    service->prepare.data = service;
-    service->check.data = service;
-    service->at_once.data = service;
-    service->timer.data = service;
-    service->pause.data = service;
-    service->nobody_came.data = service;
-    service->orphan.data = service;
-    service->on_term.data = service;
-    service->on_int.data = service;
 }
 
 /* Ctrl-C goes to the whole foreground group, and what a scheduler says goes to all processes of a
@@ -361,7 +351,6 @@ static muster_status start_handles(struct mst_uv_service *service, bool parent,
         if (code != 0) {
             return fail(err, MUSTER_EINVAL, "--parent: stdin is no pipe", code);
         }
-        service->parent.data = service;
         service->parent_watched = true;
         uv_poll_start(&service->parent, UV_READABLE | UV_DISCONNECT, on_parent);
     }
@@ -389,7 +378,6 @@ static muster_status open_doors(struct mst_uv_service *service,
             mst_uv_listener_close(&door->listener);
             return fail(err, MUSTER_EINVAL, config->addresses[i], code);
         }
-        door->service = service;
         door->poll.data = door;
         service->door_count++;
         (void)snprintf(service->address + size, sizeof service->address - size, "%s%s",
@@ -447,6 +435,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
         free(service);
         return fail(err, MUSTER_EINVAL, "cannot make an event loop", code);
     }
+    service->loop.data = service;
     divide_descriptors(service, config->http && *config->http);
     mst_uv_log_init(&service->log, STDERR_FILENO, config->log_level);
     status = open_report(service, config, err); /* first: it tells that the rest takes its time */
@@ -465,7 +454,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     }
     if (config->secret) {
         status = mst_tls_context_new(&service->tls, MST_TLS_SERVICE, config->secret, err);
-        mst_uv_hub_secure(&service->hub, service->tls);
+        service->hub.tls = service->tls;
     }
     if (status == MUSTER_OK) {
         status = start_handles(service, config->parent, err);
