@@ -53,8 +53,6 @@ struct mst_preempt_line *mst_preempt_line(struct mst_preempt *preempt, enum mst_
     }
     line = &preempt->lines[preempt->line_count++];
     *line = (struct mst_preempt_line){.what = what,
-                                      .generation = preempt->view.generation,
-                                      .k = preempt->k,
                                       .index = preempt->view.index,
                                       .step = preempt->agreed,
                                       .other = preempt->last};

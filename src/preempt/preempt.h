@@ -83,7 +83,6 @@ enum mst_preempt_log {
 
 struct mst_preempt_line {
     enum mst_preempt_log what;
-    uint64_t generation, k;
     uint32_t index;
     int64_t step, other;
     int64_t left_ms; /* until the deadline */

@@ -5,36 +5,43 @@
 #include "proto/retry.h"
 #include "restart/machine.h"
 
-/* How it goes on with what all agreed on. False: it does not, here. */
-static bool decide(struct mst_restart *restart, const struct mst_vote_result *result)
+/* Why the run ends for all by what all agreed on; MST_WHY_REPLY: it goes on. */
+static enum mst_restart_why end_of(const struct mst_restart *restart,
+                                   const struct mst_vote_result *result)
 {
     const struct mst_restart_config *config = &restart->config;
-    bool hung =
-        restart->records.count > 0 && restart->records.first[0].kind == MUSTER_FAULT_SOFT_TIMEOUT;
-    bool again = restart->suspect;
 
-    if (!result->known) {
-        return true;
-    }
     if (result->end == MST_END_ASSIGNMENT) {
-        mst_restart_finish(restart, result->end_status ? result->end_status : MUSTER_EFAILED,
-                           MST_WHY_ASSIGNMENT, NULL);
-        return false;
+        return MST_WHY_ASSIGNMENT;
     }
     if (result->end == MST_END_ABORTED ||
         mst_record_list_has(&restart->records, MST_CAUSE_ABORTED)) {
-        mst_restart_finish(restart, MUSTER_EFAILED, MST_WHY_ABORTED, NULL);
-        return false;
+        return MST_WHY_ABORTED;
     }
     if (config->iterations_max > 0 && result->attempts >= config->iterations_max) {
-        mst_restart_finish(restart, MUSTER_EFAILED, MST_WHY_ITERATIONS, NULL);
+        return MST_WHY_ITERATIONS;
+    }
+    return config->stalled_max > 0 && restart->vote.stalled >= (uint64_t)config->stalled_max
+               ? MST_WHY_STALLED
+               : MST_WHY_REPLY;
+}
+
+/* False: the run does not go on, here. */
+static bool decide(struct mst_restart *restart, const struct mst_vote_result *result)
+{
+    bool hung =
+        restart->records.count > 0 && restart->records.first[0].kind == MUSTER_FAULT_SOFT_TIMEOUT;
+    bool again = restart->suspect;
+    enum mst_restart_why why = result->known ? end_of(restart, result) : MST_WHY_REPLY;
+
+    if (why != MST_WHY_REPLY) {
+        mst_restart_finish(restart,
+                           why == MST_WHY_ASSIGNMENT && result->end_status ? result->end_status
+                                                                           : MUSTER_EFAILED,
+                           why, NULL);
         return false;
     }
-    if (config->stalled_max > 0 && restart->vote.stalled >= (uint64_t)config->stalled_max) {
-        mst_restart_finish(restart, MUSTER_EFAILED, MST_WHY_STALLED, NULL);
-        return false;
-    }
-    if (!result->entered) {
+    if (!result->known || !result->entered) {
         return true;
     }
     restart->suspect = hung && result->has_lowest && result->lowest == restart->view.index;

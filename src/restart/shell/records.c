@@ -65,7 +65,7 @@ void mst_run_records_so_far(struct muster_restart *restart)
         struct mst_who who = *first;
 
         who.heard_ms = 0;
-        mst_fault_fill(&records.first[0], mst_lib_now_ns(), restart->entry.generation, &who,
+        mst_fault_fill(&records.first[0], mst_lib_now_ns(), restart->view.generation, &who,
                        mst_slice_text(""));
     }
     mst_run_records_set(restart, &records);

@@ -63,11 +63,22 @@ static void show_failure(struct muster_restart *restart)
 
 /* --- the machine's effects, with the lock held on any thread --- */
 
+static void view_set(struct muster_restart *restart, const struct mst_view *view,
+                     uint64_t iteration)
+{
+    restart->view = (struct muster_view){.generation = view->generation,
+                                         .incarnation = view->incarnation,
+                                         .iteration = iteration,
+                                         .rank = view->rank,
+                                         .size = view->size,
+                                         .index = view->index,
+                                         .spare = view->spare};
+}
+
 static void effect_enter(struct muster_restart *restart, const struct mst_restart_effect *effect)
 {
     restart->owe_enter = true;
-    restart->entry = effect->view;
-    restart->iteration = effect->iteration;
+    view_set(restart, &effect->view, effect->iteration);
     restart->cut = false;
     mst_run_records_set(restart, effect->faults);
     mst_run_records_seal(restart);
@@ -260,18 +271,6 @@ static muster_status run_refuse(muster_client *client, struct muster_error *err)
     return MUSTER_OK;
 }
 
-static void view_set(struct muster_restart *restart, const struct mst_view *view,
-                     uint64_t iteration)
-{
-    restart->view = (struct muster_view){.generation = view->generation,
-                                         .incarnation = view->incarnation,
-                                         .iteration = iteration,
-                                         .rank = view->rank,
-                                         .size = view->size,
-                                         .index = view->index,
-                                         .spare = view->spare};
-}
-
 /* With the lock: takes the run for this thread; the settings are the handle's from here on. NULL:
  * refused with `status`. */
 static struct muster_restart *run_take(muster_client *client, struct mst_run_settings *settings,
@@ -413,16 +412,15 @@ static void attempt_open(struct muster_restart *restart)
     restart->owe_enter = false;
     restart->attempt = true;
     restart->failed = false;
-    mst_lib_iteration(restart->client, restart->iteration);
-    view_set(restart, &restart->entry, restart->iteration);
+    mst_lib_iteration(restart->client, restart->view.iteration);
     restart->pings_before = atomic_load_explicit(&restart->page->pings, memory_order_relaxed);
     restart->checks_before = atomic_load_explicit(&restart->page->checks, memory_order_relaxed);
     atomic_store_explicit(&restart->first_step, MST_RUN_NO_STEP, memory_order_relaxed);
     atomic_store_explicit(&restart->best_step, MST_RUN_NO_STEP, memory_order_relaxed);
-    atomic_store_explicit(&restart->page->rank, restart->entry.rank, memory_order_relaxed);
-    atomic_store_explicit(&restart->page->ranks, restart->entry.size, memory_order_relaxed);
+    atomic_store_explicit(&restart->page->rank, restart->view.rank, memory_order_relaxed);
+    atomic_store_explicit(&restart->page->ranks, restart->view.size, memory_order_relaxed);
     atomic_store_explicit(&restart->page->step, MST_PAGE_NO_STEP, memory_order_relaxed);
-    atomic_store_explicit(&restart->page->generation, restart->entry.generation,
+    atomic_store_explicit(&restart->page->generation, restart->view.generation,
                           memory_order_relaxed);
     show_phase(restart, MST_PHASE_BEFORE);
 }
@@ -479,7 +477,7 @@ static void run_attempt(struct muster_restart *restart, muster_restart_fn *fn, v
 
     attempt_open(restart);
     mst_lib_unlock(restart->client);
-    mst_export_set(restart, restart->entry.rank, restart->entry.size);
+    mst_export_set(restart, restart->view.rank, restart->view.size);
     status = attempt_prepare(restart);
     mst_lib_lock(restart->client);
     if (status == MUSTER_OK) {
@@ -565,7 +563,7 @@ static void run_wait(struct muster_restart *restart)
     if (run_poisoned(restart) || restart->owe_enter || !became_spare(restart)) {
         return;
     }
-    view_set(restart, mst_lib_view(client), restart->iteration);
+    view_set(restart, mst_lib_view(client), restart->view.iteration);
     mst_export_set(restart, MUSTER_RANK_NONE, restart->view.size);
 }
 

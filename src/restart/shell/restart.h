@@ -92,8 +92,6 @@ struct muster_restart {
     struct muster_place *places; /* to be numbered; the machine's */
     size_t place_count;
     struct mst_restart_progress at_cut; /* how far it had come as it was cut short */
-    struct mst_view entry;
-    uint64_t iteration;
     bool finished;
     muster_status status;
     enum mst_restart_why why;
