@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "cli/chaos.h"
+#include "cli/strike.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -14,30 +14,19 @@
 enum whose { WHOSE_ANY, WHOSE_RANK, WHOSE_WORKER }; /* as --role lists them */
 
 /* Frozen until the time is over, it ends, or this command is to end. An exit code. */
-static int hold(const struct mst_target *target, struct mst_victim *victim, int64_t for_ms,
-                int signals)
+static int hold(const struct mst_target *target, struct mst_victim *victim, int signals)
 {
-    uint64_t began_ns = mst_strike_now_ns();
     struct pollfd items[] = {{.fd = signals, .events = POLLIN},
                              {.fd = victim->pidfd, .events = POLLIN}};
     struct signalfd_siginfo info = {0};
 
-    (void)poll(items, 2, (int)for_ms);
-    mst_strike_thaw(target, victim, (mst_strike_now_ns() - began_ns) / NS_PER_MS);
+    (void)poll(items, 2, (int)target->for_ms);
+    mst_strike_thaw(target, victim);
     if ((items[0].revents & POLLIN) != 0 &&
         read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
         return 128 + (int)info.ssi_signo;
     }
     return mst_cli_finish_output(target->cli);
-}
-
-static int freeze(const struct mst_target *target, struct mst_victim *victim)
-{
-    int64_t for_ms = mst_cli_number(target->cli, "for");
-    int signals = for_ms > 0 ? mst_strike_catch_signals() : -1;
-    int code = mst_strike_freeze(target, victim, for_ms > 0 ? for_ms : 0);
-
-    return code == MST_CLI_OK && for_ms > 0 ? hold(target, victim, for_ms, signals) : code;
 }
 
 /* Ranks and workers count their indices apart: where both have it, the rank. */
@@ -62,45 +51,43 @@ static int strike(const struct mst_target *target, enum mst_strike_kind kind,
                   const struct muster_member *member)
 {
     struct mst_victim victim = mst_strike_victim(member);
-    int64_t for_ms = mst_cli_number(target->cli, "for");
+    bool holds = kind == MST_STRIKE_FREEZE && target->for_ms > 0;
     char host[256] = "";
+    int signals, code;
 
-    if (kind == MST_STRIKE_CUT) {
-        return mst_strike_cut(target, &victim, for_ms > 0 ? for_ms : 0);
-    }
-    if (!mst_strike_reaches(member)) {
+    if (kind != MST_STRIKE_CUT && !mst_strike_reaches(member)) {
         (void)gethostname(host, sizeof host - 1);
         return mst_cli_fail(target->cli, "#%" PRIu32 " of job '%s' runs on %s; this is %s",
                             member->index, target->place.job, member->host, host);
     }
-    return kind == MST_STRIKE_KILL
-               ? mst_strike_kill(target, &victim, (int)mst_cli_number(target->cli, "signal"))
-               : freeze(target, &victim);
+    signals = holds ? mst_strike_catch_signals() : -1;
+    code = mst_strike(target, kind, &victim);
+    return code == MST_CLI_OK && holds ? hold(target, &victim, signals) : code;
 }
 
-static int strike_index(const struct mst_cli *cli, enum mst_strike_kind kind, int64_t index)
+static int strike_index(struct mst_target *target, enum mst_strike_kind kind, int64_t index)
 {
     static const char *const named[] = {"", "rank ", "worker "};
-    struct mst_target target = {.cli = cli, .began_ns = mst_strike_now_ns()};
+    const struct mst_cli *cli = target->cli;
     enum whose whose = (enum whose)mst_cli_number(cli, "role");
     struct muster_error err;
     muster_members *members = NULL;
     const struct muster_member *member;
-    int code = mst_cli_observe(cli, &target.client, &target.place);
+    int code = mst_cli_observe(cli, &target->client, &target->place);
 
     if (code != MST_CLI_OK) {
         return code;
     }
-    if (muster_member_list(target.client, MST_STRIKE_ANSWER_MS, &members, &err) != MUSTER_OK) {
+    if (muster_member_list(target->client, MST_STRIKE_ANSWER_MS, &members, &err) != MUSTER_OK) {
         code = mst_cli_fail_with(cli, &err);
     } else {
         member = find(members, index, whose);
-        code = member ? strike(&target, kind, member)
+        code = member ? strike(target, kind, member)
                       : mst_cli_fail(cli, "no %s#%" PRId64 " lives in job '%s'", named[whose],
-                                     index, target.place.job);
+                                     index, target->place.job);
     }
     muster_members_free(members);
-    muster_client_close(target.client);
+    muster_client_close(target->client);
     return code;
 }
 
@@ -127,6 +114,10 @@ static int run(struct mst_cli *cli)
     static const struct mst_setting index_row = {
         .unit = MST_UNIT_INDEX, .name = "INDEX", .most = 1000000};
     const char *verb = cli->argument_count > 0 ? cli->arguments[0] : "";
+    struct mst_target target = {.cli = cli,
+                                .for_ms = mst_cli_number(cli, "for"),
+                                .signal = (int)mst_cli_number(cli, "signal"),
+                                .began_ns = mst_strike_now_ns()};
     unsigned kind = 0;
     bool random = strcmp(verb, "random") == 0;
     const char *flag;
@@ -144,14 +135,15 @@ static int run(struct mst_cli *cli)
     if (flag) {
         return mst_cli_usage(cli, "--%s means nothing to 'chaos %s'", flag, verb);
     }
+    target.for_ms = target.for_ms > 0 ? target.for_ms : 0; /* -1: not given */
     if (random) {
-        return mst_cli_chaos_random(cli);
+        return mst_cli_chaos_random(&target);
     }
     if (mst_setting_parse(&index_row, cli->arguments[1] + (cli->arguments[1][0] == '#'), &index,
                           error, sizeof error) != MUSTER_OK) {
         return mst_cli_usage(cli, "%s", error);
     }
-    return strike_index(cli, (enum mst_strike_kind)kind, index);
+    return strike_index(&target, (enum mst_strike_kind)kind, index);
 }
 
 const struct mst_cli_command mst_cli_chaos = {

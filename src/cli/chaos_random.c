@@ -9,8 +9,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "cli/chaos.h"
 #include "cli/print.h"
+#include "cli/strike.h"
 
 enum {
     LOOK_MS = 500,    /* whether there is still a job */
@@ -22,7 +22,7 @@ enum {
 
 struct frozen {
     struct mst_victim victim;
-    uint64_t since_ns, until_ns;
+    uint64_t until_ns;
 };
 
 enum ending { GOES_ON, STOPPED, ENOUGH, TIME, JOB };
@@ -35,11 +35,10 @@ static const struct {
                [JOB] = {"job", "the job has ended"}};
 
 struct chaos {
-    struct mst_target target;
+    struct mst_target *target;
     struct mst_schedule schedule;
     uint64_t seed;
-    int64_t for_ms, count, during_ms; /* -1: not given */
-    int number;                       /* the signal of a kill */
+    int64_t count, during_ms; /* -1: not given */
     int signals;
     uint64_t due_ns; /* the next strike */
     struct mst_strike_plan plan;
@@ -55,8 +54,7 @@ static void thaw(struct chaos *chaos, size_t i)
 {
     struct frozen *frozen = &chaos->frozen[i];
 
-    mst_strike_thaw(&chaos->target, &frozen->victim,
-                    (mst_strike_now_ns() - frozen->since_ns) / NS_PER_MS);
+    mst_strike_thaw(chaos->target, &frozen->victim);
     *frozen = chaos->frozen[--chaos->frozen_count];
 }
 
@@ -67,28 +65,6 @@ static void thaw_due(struct chaos *chaos, uint64_t now_ns)
             thaw(chaos, i);
         }
     }
-}
-
-static int freeze(struct chaos *chaos, struct mst_victim *victim)
-{
-    int64_t for_ms = chaos->for_ms > 0 ? chaos->for_ms : 0;
-    uint64_t now_ns;
-    int code;
-
-    if (chaos->frozen_count == FROZEN_MAX) { /* somebody has to go on for it */
-        thaw(chaos, 0);
-    }
-    code = mst_strike_freeze(&chaos->target, victim, for_ms);
-    now_ns = mst_strike_now_ns();
-    if (code == MST_CLI_OK && for_ms > 0) {
-        chaos->frozen[chaos->frozen_count++] =
-            (struct frozen){.victim = *victim,
-                            .since_ns = now_ns,
-                            .until_ns = now_ns + (uint64_t)for_ms * NS_PER_MS};
-    } else if (victim->pidfd >= 0) {
-        (void)close(victim->pidfd);
-    }
-    return code;
 }
 
 /* ---- the job ---- */
@@ -142,8 +118,8 @@ static muster_members *members_of(struct chaos *chaos)
     struct muster_error err = {.status = MUSTER_OK};
 
     while (!members && err.status != MUSTER_EFENCED && mst_strike_now_ns() < until_ns &&
-           !job_is_gone(&chaos->target)) {
-        (void)!muster_member_list(chaos->target.client, ANSWER_MS, &members, &err);
+           !job_is_gone(chaos->target)) {
+        (void)!muster_member_list(chaos->target->client, ANSWER_MS, &members, &err);
     }
     if (members && is_alive(members)) {
         return members;
@@ -197,18 +173,21 @@ static bool is_out_of_reach(const struct chaos *chaos, const muster_members *mem
 static int strike_member(struct chaos *chaos, const struct muster_member *member)
 {
     struct mst_victim victim = mst_strike_victim(member);
+    uint64_t for_ms = (uint64_t)chaos->target->for_ms;
+    bool freezes = chaos->plan.kind == MST_STRIKE_FREEZE;
+    int code;
 
-    switch (chaos->plan.kind) {
-    case MST_STRIKE_KILL:
-        return mst_strike_kill(&chaos->target, &victim, chaos->number);
-    case MST_STRIKE_FREEZE:
-        return freeze(chaos, &victim);
-    case MST_STRIKE_CUT:
-        return mst_strike_cut(&chaos->target, &victim, chaos->for_ms > 0 ? chaos->for_ms : 0);
-    case MST_STRIKE_KINDS:
-        break;
+    if (freezes && chaos->frozen_count == FROZEN_MAX) {
+        thaw(chaos, 0); /* to make room */
     }
-    return MST_CLI_OK;
+    code = mst_strike(chaos->target, chaos->plan.kind, &victim);
+    if (freezes && code == MST_CLI_OK && for_ms > 0) {
+        chaos->frozen[chaos->frozen_count++] =
+            (struct frozen){.victim = victim, .until_ns = mst_after_ms(victim.frozen_ns, for_ms)};
+    } else if (victim.pidfd >= 0) {
+        (void)close(victim.pidfd);
+    }
+    return code;
 }
 
 static void plan_next(struct chaos *chaos)
@@ -256,7 +235,7 @@ static void rest(struct chaos *chaos, uint64_t end_ns, uint64_t look_ns)
 
 static void rage(struct chaos *chaos)
 {
-    uint64_t began_ns = chaos->target.began_ns;
+    uint64_t began_ns = chaos->target->began_ns;
     uint64_t end_ns =
         chaos->during_ms > 0 ? began_ns + (uint64_t)chaos->during_ms * NS_PER_MS : UINT64_MAX;
     uint64_t look_ns = began_ns + LOOK_MS * NS_PER_MS;
@@ -284,9 +263,9 @@ static void rage(struct chaos *chaos)
 
 static int sum_up(const struct chaos *chaos)
 {
-    uint64_t ms = (mst_strike_now_ns() - chaos->target.began_ns) / NS_PER_MS;
+    uint64_t ms = (mst_strike_now_ns() - chaos->target->began_ns) / NS_PER_MS;
 
-    if (mst_cli_number(chaos->target.cli, "json")) {
+    if (mst_cli_number(chaos->target->cli, "json")) {
         mst_cli_json_print(mst_cli_json_object(
             (struct mst_cli_field[]){{"at_ms", json_integer((json_int_t)ms)},
                                      {"strikes", json_integer(chaos->strikes)},
@@ -303,16 +282,16 @@ static int sum_up(const struct chaos *chaos)
                     chaos->strikes == 1 ? "" : "s", chaos->of_kind[MST_STRIKE_KILL],
                     chaos->of_kind[MST_STRIKE_FREEZE], chaos->of_kind[MST_STRIKE_CUT], chaos->seed);
     }
-    return mst_cli_finish_output(chaos->target.cli);
+    return mst_cli_finish_output(chaos->target->cli);
 }
 
 static void introduce(const struct chaos *chaos)
 {
-    if (!mst_cli_number(chaos->target.cli, "json")) {
+    if (!mst_cli_number(chaos->target->cli, "json")) {
         mst_cli_say("striking the members of job '%.*s' at random: %s, %s, seed %" PRIu64 "\n",
-                    MST_TEXT_ARGS(chaos->target.place.job),
-                    mst_cli_text(chaos->target.cli, "kinds"),
-                    mst_cli_text(chaos->target.cli, "rate"), chaos->seed);
+                    MST_TEXT_ARGS(chaos->target->place.job),
+                    mst_cli_text(chaos->target->cli, "kinds"),
+                    mst_cli_text(chaos->target->cli, "rate"), chaos->seed);
         (void)fflush(stdout);
     }
 }
@@ -331,7 +310,7 @@ static uint64_t seed_of(const struct mst_cli *cli)
 
 static int begin(struct chaos *chaos)
 {
-    const struct mst_cli *cli = chaos->target.cli;
+    const struct mst_cli *cli = chaos->target->cli;
     const char *rate = mst_cli_text(cli, "rate"), *kinds = mst_cli_text(cli, "kinds");
 
     if (!mst_schedule_parse_rate(&chaos->schedule, rate)) {
@@ -343,40 +322,41 @@ static int begin(struct chaos *chaos)
     }
     chaos->seed = seed_of(cli);
     chaos->schedule.prng.state = chaos->seed;
-    chaos->for_ms = mst_cli_number(cli, "for");
     chaos->count = mst_cli_number(cli, "count");
     chaos->during_ms = mst_cli_number(cli, "during");
-    chaos->number = (int)mst_cli_number(cli, "signal");
     chaos->frozen = malloc(FROZEN_MAX * sizeof *chaos->frozen);
     if (!chaos->frozen) {
         return mst_cli_fail(cli, "out of memory");
     }
     chaos->signals = mst_strike_catch_signals();
-    return mst_cli_observe(cli, &chaos->target.client, &chaos->target.place);
+    return mst_cli_observe(cli, &chaos->target->client, &chaos->target->place);
 }
 
-int mst_cli_chaos_random(const struct mst_cli *cli)
+int mst_cli_chaos_random(struct mst_target *target)
 {
-    struct chaos chaos = {.target = {.cli = cli, .at_random = true}, .signals = -1};
+    struct chaos chaos = {.target = target, .signals = -1};
+    const struct mst_cli *cli = target->cli;
     muster_members *members;
-    int code = begin(&chaos);
+    int code;
 
+    target->at_random = true;
+    code = begin(&chaos);
     if (code != MST_CLI_OK) {
         free(chaos.frozen);
         return code;
     }
     members = members_of(&chaos);
     if (!members) {
-        code = mst_cli_fail(cli, "nobody lives in job '%s'", chaos.target.place.job);
+        code = mst_cli_fail(cli, "nobody lives in job '%s'", target->place.job);
     } else if (is_out_of_reach(&chaos, members)) {
         code =
             mst_cli_fail(cli,
                          "no rank or worker of job '%s' runs on this machine; only cut reaches the "
                          "others",
-                         chaos.target.place.job);
+                         target->place.job);
     } else {
         introduce(&chaos);
-        chaos.target.began_ns = mst_strike_now_ns();
+        target->began_ns = mst_strike_now_ns();
         rage(&chaos);
         while (chaos.frozen_count > 0) {
             thaw(&chaos, chaos.frozen_count - 1);
@@ -384,7 +364,7 @@ int mst_cli_chaos_random(const struct mst_cli *cli)
         code = sum_up(&chaos);
     }
     muster_members_free(members);
-    muster_client_close(chaos.target.client);
+    muster_client_close(target->client);
     free(chaos.frozen);
     return code;
 }

@@ -209,7 +209,8 @@ static void put_number(int64_t number, const struct step *step, char *out, size_
     (void)snprintf(out, room, "%lld%s", (long long)(number / step->of), step->unit);
 }
 
-void mst_cli_flag_default(const struct mst_setting *row, char *out, size_t room)
+/* "default 10s"; empty: there is none, or the text says it. */
+static void default_of(const struct mst_setting *row, char *out, size_t room)
 {
     char value[64] = "";
 
@@ -239,7 +240,7 @@ void mst_cli_flag_help(const struct mst_setting *row, char *out, size_t room)
 {
     char standard[96];
 
-    mst_cli_flag_default(row, standard, sizeof standard);
+    default_of(row, standard, sizeof standard);
     (void)snprintf(out, room, "%s%s%s%s", row->help, *standard ? " (" : "", standard,
                    *standard ? ")" : "");
 }

@@ -21,9 +21,6 @@ void mst_cli_flag_name(const char *setting, char *out, size_t room);
 /* What its value is, in one word: "DURATION", "FILE"; empty: it takes none. */
 const char *mst_cli_flag_word(const struct mst_setting *row);
 
-/* "default 10s"; empty: there is none, or the text says it. */
-void mst_cli_flag_default(const struct mst_setting *row, char *out, size_t room);
-
 /* The text, and what is not given. */
 void mst_cli_flag_help(const struct mst_setting *row, char *out, size_t room);
 

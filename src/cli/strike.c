@@ -143,20 +143,21 @@ static bool send_signal(const struct mst_victim *victim, int number)
     return victim->pid > 0 && victim->pid <= INT32_MAX && kill((pid_t)victim->pid, number) == 0;
 }
 
-int mst_strike_kill(const struct mst_target *target, const struct mst_victim *victim, int number)
+static int kill_it(const struct mst_target *target, struct mst_victim *victim)
 {
     char who[256];
 
-    if (!send_signal(victim, number)) {
+    if (!send_signal(victim, target->signal)) {
         return fail(target, victim);
     }
-    return say(target, victim, "kill", "signal", number, "signal %d (%s) sent to %s", number,
-               strsignal(number), name(target, victim, who, sizeof who));
+    return say(target, victim, "kill", "signal", target->signal, "signal %d (%s) sent to %s",
+               target->signal, strsignal(target->signal), name(target, victim, who, sizeof who));
 }
 
-int mst_strike_freeze(const struct mst_target *target, struct mst_victim *victim, int64_t for_ms)
+static int freeze(const struct mst_target *target, struct mst_victim *victim)
 {
     char who[256], until[64] = "";
+    int code;
 
     if (victim->pid > 0 && victim->pid <= INT32_MAX) {
         victim->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)victim->pid, 0);
@@ -165,27 +166,24 @@ int mst_strike_freeze(const struct mst_target *target, struct mst_victim *victim
     if (!send_signal(victim, SIGSTOP)) {
         return fail(target, victim);
     }
-    if (for_ms > 0) {
-        (void)snprintf(until, sizeof until, ", for %.3f s", (double)for_ms / 1000);
+    if (target->for_ms > 0) {
+        (void)snprintf(until, sizeof until, ", for %.3f s", (double)target->for_ms / 1000);
     }
-    return say(target, victim, "freeze", "for_ms", for_ms, "signal %d (%s) sent to %s%s", SIGSTOP,
-               strsignal(SIGSTOP), name(target, victim, who, sizeof who), until);
+    code = say(target, victim, "freeze", "for_ms", target->for_ms, "signal %d (%s) sent to %s%s",
+               SIGSTOP, strsignal(SIGSTOP), name(target, victim, who, sizeof who), until);
+    victim->frozen_ns = mst_strike_now_ns();
+    return code;
 }
 
-/* A process that has ended and not been waited for takes signals as well. */
-static bool has_ended(const struct mst_victim *victim)
+void mst_strike_thaw(const struct mst_target *target, struct mst_victim *victim)
 {
+    uint64_t frozen_ms = (mst_strike_now_ns() - victim->frozen_ns) / NS_PER_MS;
     struct pollfd item = {.fd = victim->pidfd, .events = POLLIN};
-
-    return victim->pidfd >= 0 && poll(&item, 1, 0) == 1;
-}
-
-void mst_strike_thaw(const struct mst_target *target, struct mst_victim *victim, uint64_t frozen_ms)
-{
-    char who[256];
+    /* A process that has ended and not been waited for takes signals as well. */
+    bool ended = victim->pidfd >= 0 ? poll(&item, 1, 0) == 1 : !victim->whole;
+    bool went_on = !ended && send_signal(victim, SIGCONT);
     double seconds = (double)frozen_ms / 1000;
-    bool went_on =
-        !has_ended(victim) && (victim->pidfd >= 0 || victim->whole) && send_signal(victim, SIGCONT);
+    char who[256];
 
     (void)name(target, victim, who, sizeof who);
     if (went_on) {
@@ -206,13 +204,11 @@ void mst_strike_thaw(const struct mst_target *target, struct mst_victim *victim,
 
 static muster_status take_number(struct mst_call *call, const struct mst_reply *reply)
 {
-    int64_t *number = call->out;
-
-    *number = reply->number;
+    *(int64_t *)call->out = reply->number;
     return reply->status;
 }
 
-int mst_strike_cut(const struct mst_target *target, const struct mst_victim *victim, int64_t for_ms)
+static int cut(const struct mst_target *target, struct mst_victim *victim)
 {
     char what[64], who[256], until[64] = "";
     struct muster_error err;
@@ -225,7 +221,7 @@ int mst_strike_cut(const struct mst_target *target, const struct mst_victim *vic
                                         .cut = {.index = victim->index,
                                                 .worker = victim->worker,
                                                 .incarnation = victim->incarnation,
-                                                .for_ms = (uint64_t)for_ms}},
+                                                .for_ms = (uint64_t)target->for_ms}},
                             .take = take_number,
                             .out = &spoke};
 
@@ -235,10 +231,19 @@ int mst_strike_cut(const struct mst_target *target, const struct mst_victim *vic
                    ? MST_CLI_FAILED
                    : mst_cli_fail_with(target->cli, &err);
     }
-    if (for_ms > 0) {
-        (void)snprintf(until, sizeof until, " for %.3f s", (double)for_ms / 1000);
+    if (target->for_ms > 0) {
+        (void)snprintf(until, sizeof until, " for %.3f s", (double)target->for_ms / 1000);
     }
-    return say(target, victim, "cut", "for_ms", for_ms, "the network of %s is cut%s%s",
+    return say(target, victim, "cut", "for_ms", target->for_ms, "the network of %s is cut%s%s",
                name(target, victim, who, sizeof who), until,
                spoke ? "" : "; it was silent already");
+}
+
+int mst_strike(const struct mst_target *target, enum mst_strike_kind kind,
+               struct mst_victim *victim)
+{
+    static int (*const strikes[])(const struct mst_target *target, struct mst_victim *victim) = {
+        [MST_STRIKE_KILL] = kill_it, [MST_STRIKE_FREEZE] = freeze, [MST_STRIKE_CUT] = cut};
+
+    return strikes[kind](target, victim);
 }

@@ -16,6 +16,8 @@ struct mst_target {
     const struct mst_cli *cli;
     struct mst_cli_place place;
     muster_client *client;
+    int64_t for_ms; /* of a freeze or a cut; 0: no limit, or a moment */
+    int signal;     /* of a kill */
     uint64_t began_ns;
     bool at_random; /* a line begins with the time since then, and who is gone is nobody's error */
 };
@@ -25,29 +27,28 @@ struct mst_victim {
     bool worker;
     uint32_t index, rank;
     uint64_t incarnation, pid;
-    int pidfd;  /* while it is frozen; -1: none */
-    bool whole; /* it has no pidfd because the kernel has none: its pid has to do */
+    uint64_t frozen_ns; /* since when it is frozen */
+    int pidfd;          /* while it is frozen; -1: none */
+    bool whole;         /* it has no pidfd because the kernel has none: its pid has to do */
 };
 
 bool mst_strike_lives(const struct muster_member *member);
 bool mst_strike_reaches(const struct muster_member *member); /* its process: on this host */
 struct mst_victim mst_strike_victim(const struct muster_member *member);
 
-/* SIGKILL or another signal. OK, or an exit code after one line. */
-int mst_strike_kill(const struct mst_target *target, const struct mst_victim *victim, int number);
-
-/* SIGSTOP; the victim keeps the process until it is thawed or let go. */
-int mst_strike_freeze(const struct mst_target *target, struct mst_victim *victim, int64_t for_ms);
-/* SIGCONT, `frozen_ms` later, or that it has ended meanwhile. */
-void mst_strike_thaw(const struct mst_target *target, struct mst_victim *victim,
-                     uint64_t frozen_ms);
-
-/* The service cuts its network. */
-int mst_strike_cut(const struct mst_target *target, const struct mst_victim *victim,
-                   int64_t for_ms);
+/* A signal to its process; SIGSTOP, after which the victim keeps the process until it is thawed or
+ * its descriptor is closed; or the service cuts its network. OK, or an exit code after one line. */
+int mst_strike(const struct mst_target *target, enum mst_strike_kind kind,
+               struct mst_victim *victim);
+/* SIGCONT; one line, also where the process has ended meanwhile. */
+void mst_strike_thaw(const struct mst_target *target, struct mst_victim *victim);
 
 /* Signals that end a command are waited for instead, from now on; the descriptor, or -1. */
 int mst_strike_catch_signals(void);
 uint64_t mst_strike_now_ns(void);
+
+/* `muster chaos random`: strikes until the job ends, a signal comes, or the count or the time is
+ * reached. An exit code. */
+int mst_cli_chaos_random(struct mst_target *target);
 
 #endif
