@@ -91,7 +91,7 @@ static int strike_index(struct mst_target *target, enum mst_strike_kind kind, in
     return code;
 }
 
-/* A flag that the word beside it does not take: nobody finds out later that it did nothing. */
+/* A flag that has no effect with this word is refused; otherwise the user would not notice. */
 static const char *stray(const struct mst_cli *cli, const char *verb)
 {
     static const struct {

@@ -69,8 +69,8 @@ static void thaw_due(struct chaos *chaos, uint64_t now_ns)
 
 /* ---- the job ---- */
 
-/* A socket that was taken away: whoever ran the job has ended. One that restarts its service leaves
- * it there, or is back at once. */
+/* The socket was removed: the run that owned the job has ended. A run that restarts its service
+ * leaves the socket there, or has it back at once. */
 static bool socket_is_gone(const struct mst_target *target)
 {
     const char *path = target->place.addr;
@@ -196,8 +196,8 @@ static void plan_next(struct chaos *chaos)
     chaos->due_ns += chaos->plan.gap_ms * NS_PER_MS;
 }
 
-/* Whoever it would have struck may just be gone: then this one hits nobody, and the next is as it
- * was going to be. */
+/* The chosen process may just have ended. Then this strike has no effect, and the schedule
+ * continues unchanged. */
 static void strike(struct chaos *chaos)
 {
     muster_members *members = members_of(chaos);
@@ -296,7 +296,7 @@ static void introduce(const struct chaos *chaos)
     }
 }
 
-/* One that nobody gave is drawn, small enough to be typed again. */
+/* Without --seed a random one is drawn, small enough to be typed again. */
 static uint64_t seed_of(const struct mst_cli *cli)
 {
     uint32_t drawn = 0;

@@ -90,8 +90,8 @@ void mst_cli_release(struct mst_cli *cli);
 void mst_cli_help(const struct mst_cli *cli);
 void mst_cli_help_all(void);
 
-/* One warning that names the MUSTER_* variables nobody reads; what is started from here repeats it
- * no more. */
+/* One warning that names the unknown MUSTER_* variables. Commands started from here do not repeat
+ * it. */
 void mst_cli_warn_environment(void);
 
 /* The word of `words` (NULL-terminated) that is most like `word`; NULL: none is near. */
@@ -110,8 +110,8 @@ int64_t mst_cli_left_ms(const struct mst_cli *cli, int64_t standard_ms);
 /* The same for a failed call: its text, and 124 where a deadline passed, that of --timeout too. */
 int mst_cli_fail_with(const struct mst_cli *cli, const struct muster_error *err);
 
-/* Text on stdout, as it is; whether stdout took it is asked once, at the end. One line on stderr,
- * in which names may be as they are. */
+/* Text on stdout, unchanged; write errors are reported once, at the end. One line on stderr, in
+ * which names are escaped. */
 void mst_cli_put(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void mst_cli_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -122,24 +122,23 @@ struct mst_cli_place {
     struct mst_elsewhere elsewhere; /* if it is on another machine: how it is reached */
 };
 
-/* --addr and -j, else the service in the runtime directory. OK, or an exit code after one line: no
- * service, or several without -j. */
+/* --addr and -j, or else the service in the runtime directory. OK, or an exit code after one line:
+ * no service, or several without -j. */
 int mst_cli_locate(const struct mst_cli *cli, struct mst_cli_place *out);
 
-/* A command started by a rank is not that rank: its place, size and progress page, which the
- * environment hands down, are not the command's. Before a client is opened, and after the flags
- * were read. */
+/* A command started by a rank is not that rank: it drops the place, size and progress page of the
+ * environment. Call it before a client is opened, and after the flags were read. */
 void mst_cli_forget_place(void);
 
 /* Reads the secret that --secret-file or --secret-fd names; size 0: neither does. OK, or an exit
  * code after one line. */
 int mst_cli_secret(const struct mst_cli *cli, struct mst_secret *out);
 
-/* The same for a client, which reads it by itself. */
+/* The same for a client, which reads the secret itself. */
 void mst_cli_pass_secret(const struct mst_cli *cli, struct muster_client_options *options);
 
-/* Address and secret for a client, which keeps neither. The secret that the job has goes behind one
- * that the user has. */
+/* Sets address and secret, which the client borrows. A secret of the user goes before that of the
+ * job. */
 void mst_cli_reach(const struct mst_cli *cli, const struct mst_cli_place *place,
                    struct muster_client_options *options);
 

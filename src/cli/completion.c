@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shell completion. The shells have one short function each, which asks this program for the words
- * that can stand where the cursor is: `muster completion SHELL WORDS...`, the last word being the
- * one that is typed. So what is offered is what this very program reads, and a job's names and
- * indices are those of this moment.
+/* Shell completion. Each shell has one short function, which runs this program for the words that
+ * can stand at the cursor: `muster completion SHELL WORDS...`, the last word being the one that is
+ * typed. So the offered words are those that this program accepts, and a job's names and indices
+ * are current.
  *
- * An answer is one word a line, in the way the shell takes it, or one of ":files", ":folders" and
- * ":commands", which the shell knows better. Words that a shell would read otherwise than they
- * stand are not offered: who names a key is somebody else than who presses return. */
+ * An answer is one word per line, in the shell's own form, or one of ":files", ":folders" and
+ * ":commands", which the shell completes itself. Words that a shell would not read literally are
+ * not offered: another user may have chosen the name of a key. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -440,7 +440,7 @@ static void complete_line(struct line *line)
     mst_cli_release(&line->flags);
 }
 
-/* What nobody needs to type has no example. */
+/* A command that users do not type has no example. */
 static void complete_command(struct line *line)
 {
     for (size_t i = 0; i < mst_cli_command_count; i++) {
@@ -460,7 +460,7 @@ static int answer(const struct mst_cli *cli, enum shell shell)
     char **words = cli->arguments + 1;
     struct line line = {.shell = shell, .current = words[count - 1], .part = words[count - 1]};
 
-    /* Nobody reads what is said besides, and nobody waits. */
+    /* Errors are not shown, and the shell must not wait. */
     if (count > WORDS_MAX || !freopen("/dev/null", "w", stderr)) {
         return MST_CLI_FAILED;
     }

@@ -19,8 +19,8 @@ static const char *const trap_words[] = {
     [MST_TRAP_VALUE] = "value",     [MST_TRAP_CONTRADICTION] = "contradiction",
     [MST_TRAP_NO_SIZE] = "no-size", [MST_TRAP_BATCH] = "batch"};
 
-/* A process that no launcher has a word for is a job of its own; but at an address it is the job
- * there that gives it a place, and only what starts it can say how many it starts with. */
+/* A process without a launcher is a job of its own. With an address it takes its place from the job
+ * there, and only the starting program knows the size. */
 static void place_by_job(struct mst_discovery *found)
 {
     int64_t size = 0;

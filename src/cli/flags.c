@@ -17,7 +17,7 @@
 #include "os/clock.h"
 
 #define NAME_MAX_BYTES 64
-#define AFTERWARDS_MS 500 /* after --timeout: to be told who is missing, and to take leave */
+#define AFTERWARDS_MS 500 /* after --timeout: for the names of the missing, and to leave */
 
 /* Letters of rows that several commands share. */
 static const struct {
@@ -309,8 +309,8 @@ static const char *variable(const char *prefix, const char *flag)
     return text && *text ? text : NULL;
 }
 
-/* Kubernetes trainers say so how torchrun is to start; in a worker of torchrun they speak of that
- * run. The others of their kind name its meeting point, which is not ours. */
+/* Kubernetes trainers set these for torchrun. In a worker of torchrun they describe that run. The
+ * other PET_ variables name its rendezvous, which is not ours. */
 static bool is_torchruns(const struct mst_cli *cli, const char *flag)
 {
     return cli->command->runs_program && !getenv("TORCHELASTIC_RUN_ID") &&
@@ -333,7 +333,7 @@ static bool is_typed(struct mst_cli *cli, const struct mst_cli_value *value)
     return value->by_flag || (same && same->by_flag);
 }
 
-/* Of what was not typed: that goes before, whatever the environment says. */
+/* Flags override the environment. */
 static int take_environment(struct mst_cli *cli)
 {
     char error[256];

@@ -15,7 +15,7 @@
 #define NARROW_COLUMN 8
 #define COMMAND_COLUMN 14
 
-/* Flags in the order in which somebody asks for them. */
+/* Flags in the order in which users look for them. */
 struct group {
     const char *title;
     const char
@@ -58,7 +58,7 @@ static const char *const unit_words[] = {
     [MST_UNIT_CHOICE] = "WORD", [MST_UNIT_FLAG] = "",
 };
 
-/* The same, where the unit does not say it. */
+/* Where the unit does not tell it. */
 static const struct {
     const char *name, *word;
 } words[] = {
@@ -90,7 +90,7 @@ const char *mst_cli_flag_word(const struct mst_setting *row)
     return unit_words[row->unit];
 }
 
-/* Of the terminal: of who reads, also where a pager is between. */
+/* The width of the terminal, also when the output goes to a pager. */
 static size_t line_columns(void)
 {
     static const int streams[] = {STDOUT_FILENO, STDERR_FILENO, STDIN_FILENO};
@@ -209,7 +209,7 @@ static void put_number(int64_t number, const struct step *step, char *out, size_
     (void)snprintf(out, room, "%lld%s", (long long)(number / step->of), step->unit);
 }
 
-/* "default 10s"; empty: there is none, or the text says it. */
+/* "default 10s"; empty: there is none, or the help text has it. */
 static void default_of(const struct mst_setting *row, char *out, size_t room)
 {
     char value[64] = "";

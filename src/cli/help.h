@@ -2,8 +2,8 @@
 #ifndef MST_CLI_HELP_H
 #define MST_CLI_HELP_H
 
-/* What a command's tables say, for those who write it down: the help for a terminal, the manual for
- * roff, completion for a shell. None of them has a word of its own about a flag. */
+/* The tables of a command as text, for the help on a terminal, the manual in roff and shell
+ * completion. None of these has text of its own about a flag. */
 
 #include "cli/cli.h"
 
@@ -18,10 +18,10 @@ void mst_cli_write_flags(const struct mst_cli *cli, const struct mst_cli_writer 
 /* "job_bytes_max" as it is typed behind two dashes. */
 void mst_cli_flag_name(const char *setting, char *out, size_t room);
 
-/* What its value is, in one word: "DURATION", "FILE"; empty: it takes none. */
+/* The value in one word: "DURATION", "FILE"; empty: it takes none. */
 const char *mst_cli_flag_word(const struct mst_setting *row);
 
-/* The text, and what is not given. */
+/* The text with the default. */
 void mst_cli_flag_help(const struct mst_setting *row, char *out, size_t room);
 
 /* The exit codes that all commands share, ended by a NULL text. */

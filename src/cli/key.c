@@ -12,7 +12,7 @@
 #include "cli/print.h"
 
 #define ANSWER_MS 10000    /* for what is answered at once */
-#define STDIN_MAX 16777216 /* the largest value any service can be told to take */
+#define STDIN_MAX 16777216 /* the largest value_bytes_max */
 
 /* What an action works with. */
 struct job {
@@ -324,7 +324,7 @@ static muster_status follow(struct job *job, muster_watch *watch)
         }
         print_event(job, &event);
         if (ferror(stdout)) {
-            break; /* told at the end */
+            break; /* reported at the end */
         }
     }
     return MUSTER_OK;

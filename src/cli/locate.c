@@ -49,8 +49,8 @@ static bool reach_elsewhere(struct mst_cli_place *out, const char *path)
     return true;
 }
 
-/* -j names the service too: each keeps its socket, or who knows where it is a file, under its job's
- * name. */
+/* -j names the service too: its socket, or a file with its address elsewhere, has the name of its
+ * job. */
 static bool named(struct mst_cli_place *out)
 {
     char path[MST_SOCKET_PATH_MAX];

@@ -2,10 +2,9 @@
 #ifndef MST_CLI_MEET_H
 #define MST_CLI_MEET_H
 
-/* How processes that are members of nothing meet under a name. Whoever comes joins a job of its
- * own, of the wanted size; that its first generation is sealed says that all have come. So nobody
- * has to be a member of anything before, and who dies while it waits is noticed by its lease like
- * every member. */
+/* How processes without a job meet under a name. Each joins a job made for this meeting, of the
+ * wanted size; all have arrived when its first generation is sealed. A process that dies while it
+ * waits is lost by its lease, as every member. */
 
 #include "cli/cli.h"
 

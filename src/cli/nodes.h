@@ -2,13 +2,13 @@
 #ifndef MST_CLI_NODES_H
 #define MST_CLI_NODES_H
 
-/* What `muster status` says of nodes and hosts. The members are as MEMBERS lists them, by role and
- * index; the hosts as HOSTS does. */
+/* Nodes and hosts in `muster status`. The members are in the order of MEMBERS, by role and index;
+ * the hosts in that of HOSTS. */
 
 #include "cli/print.h"
 #include "proto/reply.h"
 
-/* The rank was lost with its whole node, and neither is back: it is told with the node. */
+/* The rank was lost together with its node, and neither is back: the line of the node names it. */
 bool mst_cli_node_took(const struct mst_item *members, size_t count, uint32_t index);
 
 /* A line for each node that is lost: which ranks it took that are still missing. */

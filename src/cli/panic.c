@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's answer to a broken invariant, in place of the library's: nobody's training runs in
- * this process, and a service that goes on with a state it cannot explain, or hangs, is worse than
- * one that is started again. */
+/* The panic hook of the program, in place of the library's. No training runs in this process, and a
+ * service that continues with an inconsistent state, or hangs, is worse than one that is restarted.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

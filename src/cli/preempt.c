@@ -88,7 +88,7 @@ struct places {
     uint32_t wanted, count;
     bool found;
     char names[256];
-    char *host; /* of who is wanted */
+    char *host; /* of the wanted rank */
 };
 
 static void look_at(struct places *places, const struct mst_item *item)
@@ -119,7 +119,8 @@ static muster_status collect(const struct order *order, enum mst_command command
     return mst_lib_items_collect(order->client, &request, ANSWER_MS, items, err, what);
 }
 
-/* A notice is a key, and a key makes the job that it names: one in which nobody is was mistyped. */
+/* A notice is a key, and a key creates the job that it names. A job without members is a typing
+ * error. */
 static int refuse_job(const struct order *order, const struct mst_items *jobs)
 {
     char names[512] = "";
@@ -156,7 +157,8 @@ static int check_members(struct order *order, const struct mst_items *members,
                         places.count > NAMES_SHOWN ? " and more" : "");
 }
 
-/* Before it is given: a change of the keys is what those who listen are busy with for a moment. */
+/* Before the notice is written: ranks that handle a change of the keys do not listen for a moment.
+ */
 static void look_who_listens(struct order *order, const struct mst_items *jobs)
 {
     for (size_t i = 0; i < jobs->count; i++) {

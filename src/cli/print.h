@@ -8,16 +8,16 @@
 #include "cli/cli.h"
 #include "muster/member.h"
 
-/* On stdout, as mst_text_format has it: for people, with the bytes that others chose shown. */
+/* On stdout, for people: as mst_text_format, which escapes bytes from outside. */
 void mst_cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A value, with its backslashes doubled, so that no two look the same. */
+/* A value, with its backslashes doubled, so that no two values look the same. */
 void mst_cli_print_bytes(struct muster_slice bytes);
 
 /* One word of a command that a person is to paste into a shell. */
 void mst_cli_print_word(const char *word);
 
-/* How JSON is written on stdout: a terminal obeys more than the control characters of ASCII. */
+/* How JSON is written on stdout: a terminal also interprets characters outside ASCII. */
 #define MST_CLI_JSON (JSON_COMPACT | JSON_ENSURE_ASCII)
 
 /* Bytes as JSON: a string, or {"base64": "..."} where they are no UTF-8. */

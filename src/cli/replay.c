@@ -24,7 +24,7 @@ struct story {
     char path[PATH_MAX]; /* of the file at hand, as an error names it */
     enum mst_level level;
     const char *job; /* empty: all */
-    bool json;       /* one document: {"lines": [...], what the last line says} */
+    bool json;       /* one document: {"lines": [...], the fields of the last line} */
     bool lined;
     struct mst_replayed about;
     uint64_t files, inputs, time_ns;

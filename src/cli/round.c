@@ -9,7 +9,7 @@
 #include "cli/meet.h"
 #include "cli/print.h"
 
-/* A barrier with data: who has come contributes a value, and all are told the one result. */
+/* A barrier with data: each participant contributes a value, and all receive the same result. */
 
 static const enum muster_reduce reductions[] = {MUSTER_REDUCE_GATHER, MUSTER_REDUCE_MIN,
                                                 MUSTER_REDUCE_MAX, MUSTER_REDUCE_SUM,

@@ -11,7 +11,7 @@
 #include "launch/run.h"
 
 #define NODES_MAX 65536u
-#define JOIN_WAIT_MS 30000 /* of an elastic run that does not say */
+#define JOIN_WAIT_MS 30000 /* of an elastic run without --join-wait */
 
 /* Inside a rank of another run the environment describes the job of that one, not of this one. */
 static bool given(const struct mst_cli *cli, const char *name)
@@ -51,7 +51,7 @@ static const char *text_of(const struct mst_cli *cli, const char *name)
     return text != NULL && *text != '\0' ? text : NULL;
 }
 
-/* Node 0 decides what the run is; the others are told, and may repeat it. */
+/* Node 0 sets the parameters of the run; the other nodes receive them, and may repeat them. */
 static void settle(struct mst_run_options *options)
 {
     uint32_t nodes;
@@ -72,7 +72,7 @@ static void settle(struct mst_run_options *options)
     }
 }
 
-/* What was typed goes before what the environment says, and a descriptor before a file. */
+/* Flags override the environment, and a descriptor overrides a file. */
 static int take_secret(const struct mst_cli *cli, struct mst_run_options *options)
 {
     bool file = mst_cli_typed(cli, "secret_file"), fd = mst_cli_typed(cli, "secret_fd");
@@ -134,7 +134,7 @@ static int check(const struct mst_cli *cli, const struct mst_run_options *option
     return check_nodes(cli, options);
 }
 
-/* What the ranks read as well is handed on to them. */
+/* Settings that the ranks read too are passed on to them. */
 static int take_notices(const struct mst_cli *cli, struct mst_run_options *options)
 {
     const char *signals =
@@ -215,7 +215,7 @@ static int run(struct mst_cli *cli)
         return code;
     }
     if (options.join == NULL) {
-        /* A variable may say it for who joins; a service is opened to everybody by who types it. */
+        /* The variable is for nodes that join; only the flag opens a service to other hosts. */
         options.insecure = options.insecure && mst_cli_typed(cli, "insecure");
         settle(&options);
     }

@@ -2,8 +2,8 @@
 #ifndef MST_CLI_SCHEDULE_H
 #define MST_CLI_SCHEDULE_H
 
-/* When chaos strikes, how, and whom: a pure function of a seed, so that what happened can be asked
- * for again. Whom is the n-th of those who live then; the rest is up to the job. */
+/* When chaos strikes, how, and which target: a pure function of a seed, so that a run can be
+ * repeated. The target is the n-th of the processes that are alive then. */
 
 #include <stdbool.h>
 #include <stdint.h>

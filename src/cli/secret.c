@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --secret-file, --secret-fd and --insecure: which of them counts. What was typed goes before what
- * the environment says, and a descriptor before a file, because it was handed down on purpose. */
+/* Which of --secret-file, --secret-fd and --insecure counts. Flags override the environment, and a
+ * descriptor overrides a file, because it was passed deliberately. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -76,9 +76,9 @@ static bool announce(const struct mst_cli *cli, const struct mst_uv_service *ser
     return true;
 }
 
-/* What the environment says of a secret is for those who need one: a program of its own that was
- * started with it gets a service on the user's socket. And --insecure there is a client's word: a
- * service is opened to everybody only by who types it. */
+/* A secret in the environment is for processes that need one: a service started beside a single
+ * program uses the socket of the user. MUSTER_INSECURE is a setting of clients: a service is opened
+ * to other hosts only by the flag. */
 static int take_access(const struct mst_cli *cli, bool tcp, struct mst_uv_service_config *config,
                        struct mst_secret *secret)
 {
@@ -102,7 +102,7 @@ static int take_access(const struct mst_cli *cli, bool tcp, struct mst_uv_servic
 /* The log of a service in the background: beside its socket until it ends by itself, so that one
  * that was killed, or killed itself, leaves its last words. */
 struct background {
-    int ready; /* who started it waits for a word here; -1: it is in the foreground */
+    int ready; /* the parent waits for a byte here; -1: it is in the foreground */
     int log;   /* -1: none, as it has no socket */
     char path[MST_SOCKET_PATH_MAX];
 };
@@ -148,7 +148,7 @@ static void remove_log(const struct background *background)
     }
 }
 
-/* Nobody waits for the end of this process's output any more. */
+/* Stops using the output of the command that was called. */
 static bool detach(const struct mst_cli *cli, struct background *background, const char *address)
 {
     int ready = background->ready;
@@ -166,15 +166,15 @@ static bool detach(const struct mst_cli *cli, struct background *background, con
     (void)dup2(null, STDOUT_FILENO);
     (void)dup2(background->log >= 0 ? background->log : null, STDERR_FILENO);
     (void)close(null);
-    (void)!write(ready, "\n", 1); /* whoever started it may be gone */
+    (void)!write(ready, "\n", 1); /* the parent may have ended */
     (void)close(ready);
     return true;
 }
 
 enum { REMOVES_NOTHING, REMOVES_JOURNAL, REMOVES_SECRET };
 
-/* A run that was killed cannot clear up behind itself. The next one of that job uses the secret
- * that it finds, once it owns the journal. */
+/* A killed run cannot clean up. The next run of that job uses the secret that it finds, once it
+ * owns the journal. */
 static void clear_up(const struct mst_cli *cli)
 {
     int64_t what = mst_cli_number(cli, "orphan_removes");
@@ -216,7 +216,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     config.parent = mst_cli_number(cli, "parent") != 0;
     config.until_idle = mst_cli_number(cli, "until_idle") != 0;
     if (config.parent && !mst_cli_given(cli, "log_level")) {
-        config.log_level = MST_WARN; /* it shares stderr with somebody's program */
+        config.log_level = MST_WARN; /* stderr is that of the program */
     }
     config.journal.path = *mst_cli_text(cli, "journal") ? mst_cli_text(cli, "journal") : NULL;
     config.journal.version = muster_version();
@@ -248,8 +248,8 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     return code;
 }
 
-/* From the command that was called: what it inherited is left to it, but for the terminal's text,
- * which stays until the service can be reached. */
+/* Closes the inherited descriptors, except the standard ones, which stay until the service can be
+ * reached. */
 static void leave_inherited(int keep)
 {
     int most = (int)sysconf(_SC_OPEN_MAX);
@@ -262,7 +262,7 @@ static void leave_inherited(int keep)
     (void)setsid();
 }
 
-/* The child serves; this process waits for its word. */
+/* The child serves; this process waits for its byte. */
 static int serve_in_background(const struct mst_cli *cli, char *list)
 {
     int ends[2];

@@ -118,7 +118,7 @@ static void print_one_missing(void *ctx, uint32_t index, const struct mst_item *
     missing->count++;
 }
 
-/* "Who is missing", and a line for each node that is lost as a whole. */
+/* The missing ranks, and a line for each node that is lost as a whole. */
 static void print_missing(const struct mst_status *status)
 {
     struct missing missing = {.members = &status->members};
@@ -187,8 +187,8 @@ static void print_round(const struct mst_item *round)
     mst_cli_put("\n");
 }
 
-/* What ranks wait for, and for whom: that for which the most have come first, as it is what holds
- * up a job that hangs. */
+/* The rounds that ranks wait in. The one with the most arrivals comes first, as it holds up a job
+ * that hangs. */
 static void print_rounds(const struct mst_items *rounds)
 {
     size_t most = 0, shown = rounds->count < NAMES_SHOWN ? rounds->count : NAMES_SHOWN;
@@ -307,7 +307,7 @@ static void print_beginning(const struct mst_items *faults, uint64_t generation)
     mst_cli_put("\n");
 }
 
-/* Of that people want to read, while the ranks go on and wait for each other in rounds again. */
+/* A hang is shown first, although the ranks continue and wait for each other in rounds again. */
 static bool was_a_hang(const struct mst_items *faults, uint64_t generation)
 {
     return faults_before(faults, generation) > 0 &&
@@ -511,7 +511,7 @@ static void print_text(const struct picture *picture)
         job = *found;
     }
     print_head(picture, &job);
-    /* What stands in the way comes next, whatever the job has besides. */
+    /* What blocks the job comes next, whatever else there is. */
     print_interruption(faults, job.number);
     hung = was_a_hang(faults, job.number);
     if (hung) {

@@ -43,7 +43,7 @@ int mst_strike_catch_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* ---- who ---- */
+/* ---- the target ---- */
 
 bool mst_strike_lives(const struct muster_member *member)
 {
@@ -70,7 +70,7 @@ struct mst_victim mst_strike_victim(const struct muster_member *member)
                                .pidfd = -1};
 }
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
 /* "#2 (rank 2, pid 71) of job 'train'", or "#2 (worker, pid 71) ..." */
 static const char *name(const struct mst_target *target, const struct mst_victim *victim,
@@ -88,7 +88,7 @@ static const char *name(const struct mst_target *target, const struct mst_victim
     return text;
 }
 
-/* One line, at once: somebody watches. `key` is where the number of the strike goes. */
+/* One line, flushed at once. `key` is the JSON name of `number`. */
 __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *target,
                                                      const struct mst_victim *victim,
                                                      const char *strike, const char *key,

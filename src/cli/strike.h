@@ -2,7 +2,7 @@
 #ifndef MST_CLI_STRIKE_H
 #define MST_CLI_STRIKE_H
 
-/* What chaos can do to one rank or worker of a job, each with one line that says so. */
+/* The faults that chaos injects into one rank or worker of a job, each with one line of output. */
 
 #include "base/time.h"
 #include "cli/cli.h"
@@ -19,7 +19,7 @@ struct mst_target {
     int64_t for_ms; /* of a freeze or a cut; 0: no limit, or a moment */
     int signal;     /* of a kill */
     uint64_t began_ns;
-    bool at_random; /* a line begins with the time since then, and who is gone is nobody's error */
+    bool at_random; /* lines begin with the time, and a target that has ended is no error */
 };
 
 /* A rank or a worker: a copy, so that it outlives the list that it was found in. */

@@ -4,7 +4,7 @@
 
 /* One folder of files, as the journal needs it. service/server/journal_disk has real ones, the
  * simulator has some that crash. Every function returns OK, ENOSPACE (the disk is full: nothing was
- * done), or another failure, after which `reason` says in one line which file and what happened. */
+ * done), or another failure; then `reason` names the file and the cause in one line. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -36,7 +36,7 @@ void mst_journal_break(struct mst_journal *journal, const char *reason)
 
 /* ---- a file ---- */
 
-/* The head and the first record, which says what the file means, in one write. */
+/* The head and the first record, which gives the meaning of the file, in one write. */
 static size_t begin_file(struct mst_journal *journal, uint64_t sequence, enum mst_record_type first,
                          unsigned char *at)
 {
@@ -84,8 +84,8 @@ void mst_journal_drop_file(struct mst_journal *journal)
     }
 }
 
-/* A failed sync is not tried again, whatever it failed of: the kernel tells it once, and what it
- * could not write may be gone. */
+/* A failed sync is not tried again, whatever the cause: the kernel reports an error once, and the
+ * unwritten pages may be lost. */
 bool mst_journal_sync(struct mst_journal *journal)
 {
     const struct mst_disk *disk = &journal->disk;
@@ -137,7 +137,7 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
     int file;
 
     MST_ASSERT(journal->frame.used == 0);
-    /* The new one will say that the old one is durable so far. */
+    /* The new file will record that the old one is durable up to here. */
     if (!mst_journal_sync(journal)) {
         return MUSTER_EFAILED;
     }
@@ -161,7 +161,7 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
 
 /* ---- room on the disk ---- */
 
-/* If that cannot be said, the next service would believe what is there: then this one ends. */
+/* Without this record the next service would trust the files: then this one ends. */
 static void end_of_promise(struct mst_journal *journal)
 {
     const struct mst_journal_record record = {.type = MST_RECORD_ENDED, .now_ns = journal->now_ns};

@@ -19,8 +19,8 @@ struct mst_gather {
 bool mst_gather_init(struct mst_gather *gather, const struct mst_mem *mem, size_t room);
 void mst_gather_fini(struct mst_gather *gather, const struct mst_mem *mem);
 
-/* Where the next `size` bytes go; they count once `used` says so. NULL: no memory, and what was
- * gathered is as it was. */
+/* Where the next `size` bytes go; they count once `used` includes them. NULL: no memory, and the
+ * gathered records are unchanged. */
 unsigned char *mst_gather_room(struct mst_gather *gather, const struct mst_mem *mem, size_t size);
 
 /* Behind what was gathered, the body behind its head included. */

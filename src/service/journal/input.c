@@ -127,8 +127,8 @@ static const struct limit *find_limit(const unsigned char *name, size_t size)
     return NULL;
 }
 
-/* What that version did not know is as we are told now. False: it is damaged, or obeyed a limit
- * that we do not know. */
+/* Limits that the older version did not know keep the current values. False: damaged, or a limit
+ * that this version does not know. */
 bool mst_input_config_read(struct mst_slice body, struct mst_core_config *config)
 {
     const unsigned char *at = body.data;
@@ -196,7 +196,7 @@ muster_status mst_input_again(struct mst_core *core, struct mst_native_arena *ar
     case MST_RECORD_TICK:
         mst_core_tick(core, record->now_ns);
         break;
-    case MST_RECORD_HOLD: /* the words matter only to those who were answered with them */
+    case MST_RECORD_HOLD: /* the text was only for the answers of that time */
         mst_core_hold(core, record->body.size > 0 ? "it was held" : NULL);
         break;
     case MST_RECORD_NONE:

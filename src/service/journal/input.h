@@ -2,8 +2,7 @@
 #ifndef MST_SERVICE_JOURNAL_INPUT_H
 #define MST_SERVICE_JOURNAL_INPUT_H
 
-/* An input of a core: as it is heard by who writes it down, and done again from what was written.
- */
+/* An input of a core: as a listener receives it, and fed again from its record. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,9 +35,8 @@ muster_status mst_input_again(struct mst_core *core, struct mst_native_arena *ar
 
                               const struct mst_core_config *config);
 
-/* The bytes of a request's record: those that it came as, or the same in the way that we encode it.
- * What a later version of the schema says more than we know is not kept: then its meaning was not
- * done either. 0: no such command. */
+/* The bytes of a request's record: those received, or our own encoding of the same. Fields of a
+ * later version of the schema are not kept: they had no effect. 0: no such command. */
 size_t mst_input_request_bytes(const struct mst_request *request);
 void mst_input_request_write(unsigned char *at, const struct mst_request *request, size_t size);
 

@@ -128,7 +128,7 @@ const char *mst_journal_trouble(const struct mst_journal *journal)
     return journal->state == MST_JOURNAL_BROKEN ? journal->why : mst_journal_held(journal);
 }
 
-/* ---- who listens ---- */
+/* ---- the listener ---- */
 
 void mst_journal_listen(struct mst_journal *journal, const struct mst_input_listener *listener)
 {

@@ -2,8 +2,8 @@
 #ifndef MST_SERVICE_JOURNAL_JOURNAL_H
 #define MST_SERVICE_JOURNAL_JOURNAL_H
 
-/* What makes the state of a core outlive its process: the inputs, written before any effect of
- * theirs leaves, and now and then the whole state.
+/* Makes the state of a core outlive its process: the inputs are written before any of their effects
+ * leaves, and now and then the whole state.
  *
  *   0000000007.snapshot   the state at the beginning of
  *   0000000007.journal    the inputs since then, until
@@ -15,14 +15,14 @@
  *   mst_journal_commit                           one frame, one write, one sync if it is promised
  *   mst_core_next ...                            only now may anything leave
  *
- * and when mst_journal_snapshot_due says so: mst_journal_snapshot_begin, then
+ * and when mst_journal_snapshot_due is true: mst_journal_snapshot_begin, then
  * mst_journal_snapshot_write, in a forked child or in place, then mst_journal_snapshot_end.
  *
- * A full disk. Room is reserved ahead, so it is known before an input is fed. When none can be had
- * the core is held: what would have to be kept is refused, nothing is decided by time, and nothing
- * is recorded. Every second it is tried again, with a new file and a snapshot. Or, if
- * `go_on_when_full`, the journal ends with one line, and so does what it promised. Any other
- * failure of the disk is the end of the service: mst_journal_commit says so, and nothing may leave.
+ * A full disk. Room is reserved ahead, so a shortage is known before an input is fed. Without room
+ * the core is held: lasting requests are refused, nothing is decided by time, and nothing is
+ * recorded. A new file with a snapshot is tried every second. With `go_on_when_full` the journal
+ * and its promises end instead, with one line. Any other failure of the disk ends the service:
+ * mst_journal_commit reports it, and no effect may leave.
  */
 
 #include <stdbool.h>
@@ -73,8 +73,8 @@ bool mst_journal_fresh(const struct mst_journal *journal);         /* there was 
 uint64_t mst_journal_time_ns(const struct mst_journal *journal);   /* where core time goes on */
 uint64_t mst_journal_last_conn(const struct mst_journal *journal); /* no new one below it */
 
-/* From now on each input of the core is heard, after it: those below, and that it is held and let
- * go. One listener; it must not call back. */
+/* From now on the listener receives each input of the core, after the core: those below, and holds
+ * and releases. One listener; it must not call back. */
 void mst_journal_listen(struct mst_journal *journal, const struct mst_input_listener *listener);
 
 /* ---- inputs: as those of core.h ---- */
@@ -88,16 +88,16 @@ void mst_journal_tick(struct mst_journal *journal, uint64_t now_ns);
 uint64_t
 mst_journal_deadline_ns(const struct mst_journal *journal); /* to tick, beside the core's */
 
-/* What was fed since the last commit is as durable as it was promised. Any failure: no effect may
- * leave any more, and `err` is one line for the one who runs the service. */
+/* Makes the inputs since the last commit as durable as promised. On any failure no effect may leave
+ * any more; `err` is one line for the operator. */
 muster_status mst_journal_commit(struct mst_journal *journal, struct muster_error *err);
 
 /* ---- snapshots ---- */
 
 bool mst_journal_snapshot_due(const struct mst_journal *journal);
 
-/* Between two turns: the inputs go on in the next file. False: not now (and it is due again later),
- * or the disk failed, which the next commit tells. */
+/* Between two turns: the inputs continue in the next file. False: not now (it will be due again),
+ * or the disk failed, which the next commit reports. */
 bool mst_journal_snapshot_begin(struct mst_journal *journal);
 
 /* Writes the state as it was at the begin. Allocates nothing and changes nothing of the journal, so

@@ -68,7 +68,7 @@ struct mst_journal {
 /* EFAILED, with one line: it is broken. */
 muster_status mst_journal_verdict(const struct mst_journal *journal, struct muster_error *err);
 
-/* The core stands still, or goes on; that too is heard. */
+/* Holds the core, or releases it; the listener receives that too. */
 void mst_journal_hold_core(struct mst_journal *journal, const char *why);
 
 /* ---- file.c ---- */
@@ -92,7 +92,7 @@ void mst_journal_drop_file(struct mst_journal *journal);
  * would be recorded finds no room any more. */
 bool mst_journal_has_room(struct mst_journal *journal, size_t more);
 
-/* The disk said that it is full. */
+/* The disk reported that it is full. */
 void mst_journal_hold(struct mst_journal *journal, uint64_t now_ns);
 
 /* Where the next record goes; NULL: no memory. */

@@ -57,7 +57,7 @@ void mst_recorder_flush(struct mst_recorder *recorder)
     frame->used = 0;
 }
 
-/* Where a record goes whose body takes so much; NULL: there is no memory, and it is all over. */
+/* Where a record with a body of this size goes; NULL: no memory, and the record ends. */
 static unsigned char *record_room(struct mst_recorder *recorder, size_t body)
 {
     unsigned char *at;

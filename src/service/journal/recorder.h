@@ -2,14 +2,14 @@
 #ifndef MST_SERVICE_JOURNAL_RECORDER_H
 #define MST_SERVICE_JOURNAL_RECORDER_H
 
-/* Writes down everything a core is fed, in the format of a journal and under another promise: it is
- * complete as far as it goes, and nobody waits for it. One file is one service:
+/* Records every input of a core, in the format of a journal and with another promise: it is
+ * complete up to its end, and no effect waits for it. One file is one service:
  *
  *   BEGUN, the state it began with if there was one, every input, STOPPED with the digest
  *
- * so each can be replayed by itself, without the files before it, and without a journal. A service
- * that began anew has no state in its record, only its limits: so that another version can replay
- * it which keeps states otherwise, and decides the same.
+ * so each can be replayed alone, without earlier files, and without a journal. The record of a
+ * service that began anew has only its limits and no state: a version with another form of
+ * snapshots and the same decisions can replay it too.
  *
  * It listens to a journal (which need not keep anything). Bytes leave in whole frames, at the end
  * of a turn or when there are many, to a shell that takes them at once or never again. */
@@ -45,7 +45,7 @@ void mst_recorder_free(struct mst_recorder *recorder);
 /* For mst_journal_listen. */
 struct mst_input_listener mst_recorder_listener(struct mst_recorder *recorder);
 
-/* The end of a turn: what was heard leaves. */
+/* The end of a turn: the gathered inputs are written. */
 void mst_recorder_flush(struct mst_recorder *recorder);
 
 /* The service stops in order. Nothing is recorded after it. */

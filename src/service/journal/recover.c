@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* From files to a core. A file is used as far as the next one says, or to its end. The newest whole
- * snapshot is where it begins; a file whose first record is BASE begins nothing without its own. */
+/* From files to a core. A file counts up to the offset that the next one records, or to its end.
+ * Recovery begins with the newest whole snapshot; a file whose first record is BASE needs its own.
+ */
 
 #include <string.h>
 
@@ -147,9 +148,9 @@ static muster_status misnamed(struct recovery *recovery, const char *name,
                     CANNOT_ARGS(recovery), name);
 }
 
-/* Behind a wrong name a file would be missing without a trace, and its number be given again. An
- * unfinished snapshot is in nobody's way, also when it cannot be read, and is removed with its
- * neighbours; so another file may not have its name either. */
+/* A misnamed file would be missing without a trace, and its number be used again. An unfinished
+ * snapshot is ignored, even if it is unreadable, and removed with its neighbours; so no other file
+ * may have its name. */
 static muster_status look_at_head(struct pass *pass, enum mst_file_kind kind, uint64_t sequence)
 {
     struct recovery *recovery = pass->recovery;
@@ -365,7 +366,7 @@ static void cut_tail(struct recovery *recovery, uint64_t offset)
     mst_journal_tell(journal, MST_WARN, "journal-tail-cut", line);
 }
 
-/* `end`: how much of the file counts, as the next one says; 0: nothing says so. */
+/* `end`: how much of the file counts by the record of the next one; 0: no such record. */
 static muster_status replay_file(struct recovery *recovery, uint64_t sequence, uint64_t end)
 {
     struct mst_frame_reader reader = reader_of(recovery, &recovery->now, sequence);
@@ -573,8 +574,8 @@ static muster_status begin_new(struct recovery *recovery, uint64_t sequence)
     return MUSTER_OK;
 }
 
-/* The tail that was cut must stay so, and what was replayed be durable, before a file says that it
- * goes on from there. On a full disk the state is there all the same, and waits for room. */
+/* The cut tail must stay cut, and what was replayed be durable, before a file continues from there.
+ * On a full disk the state is there all the same, and waits for room. */
 static muster_status go_on(struct recovery *recovery)
 {
     struct mst_journal *journal = recovery->journal;
@@ -588,7 +589,7 @@ static muster_status go_on(struct recovery *recovery)
     }
     status = disk->cut(disk->ctx, name, journal->offset, journal->config.sync);
     if (status == MUSTER_OK && journal->config.sync) {
-        status = disk->sync_names(disk->ctx); /* whoever began it may have died before that */
+        status = disk->sync_names(disk->ctx); /* the service before may have died in between */
     }
     if (status == MUSTER_OK) {
         status = mst_journal_next_file(journal, journal->sequence + 1, MST_RECORD_CONTINUE);

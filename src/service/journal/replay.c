@@ -255,7 +255,7 @@ static muster_status run(struct replay *replay, struct mst_slice file)
     struct mst_file_head head;
     muster_status status;
 
-    if (file.size < MST_FILE_HEAD) { /* the service was killed before it could say anything */
+    if (file.size < MST_FILE_HEAD) { /* the service was killed before it wrote the head */
         replay->about->cut_bytes = file.size;
         return MUSTER_OK;
     }

@@ -15,7 +15,7 @@
 /* What is known of a file: by and by, in the order of the fields. */
 struct mst_replayed {
     uint64_t sequence;
-    char version[MST_FILE_VERSION_ROOM]; /* that made it; empty: it ends before it says so */
+    char version[MST_FILE_VERSION_ROOM]; /* that made it; empty: the file ends before its head */
     uint32_t rules;
     bool begun;         /* what follows is known */
     uint64_t wall_ns;   /* the time of day when it began: ns since 1970 */
@@ -35,8 +35,8 @@ struct mst_replay_config {
     void *ctx;
 };
 
-/* OK: it was told to its end, or to where it was torn. EMISMATCH: to its end, and the digest is
- * another. EFAILED: it is damaged, or was made by other rules. ENOMEM. `err` is one line that
+/* OK: replayed to its end, or to where it is torn. EMISMATCH: replayed to its end, and the digest
+ * differs. EFAILED: it is damaged, or was made by other rules. ENOMEM. `err` is one line that
  * begins with `name`. The bytes are borrowed for the call. */
 muster_status mst_replay(const struct mst_replay_config *config, const char *name,
                          struct mst_slice file, const struct mst_mem *mem,

@@ -112,7 +112,7 @@ static muster_status finish(struct saving *saving)
         return saving->status;
     }
     if (disk->sync_names(disk->ctx) != MUSTER_OK) {
-        (void)disk->remove(disk->ctx, name); /* nobody counts on it */
+        (void)disk->remove(disk->ctx, name); /* no other file needs it yet */
         return MUSTER_EFAILED;
     }
     return MUSTER_OK;
@@ -161,8 +161,8 @@ static uint64_t file_bytes(const struct mst_journal *journal)
            mst_frame_bytes(MST_RECORD_HEAD + 8);
 }
 
-/* The room is taken first: who is told that the core goes on learns of revisions, and they must not
- * be given a second time because there was no room to keep them. */
+/* The room is reserved first: clients learn revisions when the core continues, and a revision must
+ * not be given twice for want of room to keep it. */
 muster_status mst_journal_snapshot_release(struct mst_journal *journal)
 {
     struct saving saving;
@@ -196,8 +196,8 @@ static void remove_older(void *ctx, const char *name)
     }
 }
 
-/* Those that are there, for there may be any gap between their numbers. What cannot be removed now
- * is in nobody's way. */
+/* All that exist, because there may be any gap between their numbers. A file that cannot be removed
+ * now does no harm. */
 void mst_journal_remove_before(struct mst_journal *journal, uint64_t sequence)
 {
     struct older older = {.disk = &journal->disk, .than = sequence};

@@ -20,7 +20,7 @@ struct mst_uv_connection {
     bool searches; /* the next of them waits for a turn that has time to search */
     bool draining; /* nothing is read any more; closed once the output is written */
     bool doomed;   /* to be closed as soon as the effect at hand is done */
-    bool known;    /* to the core: a stranger is not, nor who is gone */
+    bool known;    /* to the core: not before the secret is proved, nor after the close */
     bool deferred; /* the core keeps replies for it until there is room */
     struct mst_conn id;
     uint64_t moved_ns;  /* since when it has taken no output to speak of */
@@ -30,7 +30,7 @@ struct mst_uv_connection {
     size_t wants;       /* of the reply that was deferred last, as far as it is known */
     bool drained;       /* took all of its output */
     bool framed;        /* is in the middle of a frame of some size */
-    bool idle;          /* was read for itself, and had next to nothing to say */
+    bool idle;          /* was read alone, and had next to nothing to send */
     struct mst_list dirty;
     uint64_t until_ns; /* of the probation */
     struct mst_list unproven, probation, ready;
@@ -39,13 +39,13 @@ struct mst_uv_connection {
     struct mst_uv_connection *chain;
 };
 
-/* What it was told and did not read. */
+/* Output that it has not read. */
 size_t mst_uv_connection_unread(const struct mst_uv_connection *connection);
 
-/* Not while an effect is at hand: the core is told. */
+/* Closes it, and informs the core: not while an effect is at hand. */
 void mst_uv_connection_refuse(struct mst_uv_connection *connection, const char *reason);
 
-/* The loop watches what it should, after something changed that says what. */
+/* Sets the events that the loop watches, after a change of what they depend on. */
 void mst_uv_connection_watch(struct mst_uv_connection *connection);
 
 #endif

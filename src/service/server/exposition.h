@@ -2,8 +2,8 @@
 #ifndef MST_SERVICE_SERVER_EXPOSITION_H
 #define MST_SERVICE_SERVER_EXPOSITION_H
 
-/* The text that a metrics scraper reads: Prometheus' format 0.0.4, or OpenMetrics 1.0. Only how
- * things are written is here; what is told is in metrics.def. */
+/* The text for a metrics scraper: Prometheus format 0.0.4, or OpenMetrics 1.0. This module has the
+ * format; metrics.def has the content. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ struct mst_label {
 struct mst_exposition {
     bool open_metrics;
     bool no_memory;
-    const struct mst_metric *metric; /* the family being told */
+    const struct mst_metric *metric; /* the family being written */
     FILE *file;                      /* writes to the text */
     char *text;
     size_t size;

@@ -34,7 +34,7 @@
 #define WHY_ROOM 320u                /* why a check failed */
 #define HOST_NAME_ROOM 264u          /* of a Host, without its port */
 
-/* The last answer to one subject; so who asks for the one waits for nobody who asks for another. */
+/* The last answer to one subject, so that readers of one do not wait for those of another. */
 struct kept {
     struct mst_http_report *report;
     char *job;
@@ -146,7 +146,7 @@ void mst_http_answer(struct mst_http *http, const struct mst_http_question *ques
                      struct mst_http_report *report)
 {
     pthread_mutex_lock(&http->lock);
-    mst_http_report_free(http->fresh); /* who asked for it had gone */
+    mst_http_report_free(http->fresh); /* its request had timed out */
     http->fresh = report;
     http->answered = question->number;
     atomic_store_explicit(&http->waits, false, memory_order_relaxed);
@@ -414,8 +414,8 @@ static const struct sockaddr *peer_of(struct MHD_Connection *connection)
     return info ? info->client_addr : NULL;
 }
 
-/* A page of a foreign site may have its own name point at this address, and then a browser lets it
- * read what it gets here: so the name must be ours. An address as such is nobody's name. */
+/* A foreign web page may point its own host name at this address, and the browser would let it read
+ * the answer. So the host must be ours. A numeric address belongs to no such page. */
 static bool is_our_name(const struct mst_http *http, const char *name)
 {
     unsigned char address[sizeof(struct in6_addr)];
@@ -725,8 +725,8 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     move_place(http, place_of(connection), MST_HTTP_PLACE_IDLE);
 }
 
-/* Called once with the head, again when there is no body (more), and again with an answer that the
- * asking thread has made. Nobody needs a body: who sends one is answered by its head, and the
+/* Called once with the head, again when there is no body (more), and again with an answer of the
+ * asking thread. No page takes a body: a request with one is answered by its head, and the
  * connection is closed. */
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *data,
@@ -772,7 +772,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
 __attribute__((format(printf, 2, 0))) static void on_complaint(void *ctx, const char *format,
                                                                va_list args)
 {
-    (void)ctx; /* of bad requests: they cost their sender the connection, and nobody a line */
+    (void)ctx; /* about malformed requests: they close their connection and are not logged */
     (void)format;
     (void)args;
 }
@@ -854,7 +854,7 @@ void mst_http_close(struct mst_http *http)
     pthread_cond_broadcast(&http->changed);
     pthread_mutex_unlock(&http->lock);
     if (http->asker_runs) {
-        (void)pthread_join(http->asker, NULL); /* nobody is suspended any more */
+        (void)pthread_join(http->asker, NULL); /* no request is suspended any more */
     }
     if (http->daemon) {
         /* Its own copy of the descriptor would be closed with it; the socket is the caller's. */

@@ -12,10 +12,10 @@
  *     waits, a second at most          <---  answer: a copy of its state, handed over
  *     makes the text, resumes
  *
- * So neither thread touches the core, the HTTP thread waits for nobody, a slow or hostile client
- * costs the service nothing but a copy a few times per second, and a loop that is stuck is told of,
- * not waited for. Few requests are suspended at once; one more is answered 503 at once. Which
- * connections go when there are too many: see http_places.h. */
+ * Neither thread touches the core, and the HTTP thread never waits. A slow or hostile client costs
+ * the service only a copy a few times per second. A stuck loop is reported, not waited for. Few
+ * requests are suspended at once; a further one is answered 503 at once. http_places.h decides
+ * which connections are closed when there are too many. */
 
 #include <stdbool.h>
 
@@ -56,7 +56,7 @@ struct mst_http_config {
         void); /* for the loop's and the copies' age; NULL: the system's monotonic one */
     unsigned head_ms, read_ms; /* for a whole request, and from there to the end of its answer; 0:
                                   10 s and 30 s */
-    unsigned answer_ms;        /* the loop answers by then, or it is told of as stuck; 0: 1 s */
+    unsigned answer_ms;        /* after this the loop is reported as stuck; 0: 1 s */
 };
 
 enum mst_http_phase { MST_HTTP_STARTING = 0, MST_HTTP_SERVING = 1, MST_HTTP_STOPPING = 2 };

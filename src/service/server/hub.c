@@ -18,14 +18,14 @@
 #include "service/server/peer.h"
 
 #define BATCH 32u            /* requests of one connection in one turn */
-#define CARRIED 64u          /* effects, before what they say is written */
-#define PATIENCE_NS NS_PER_S /* the least time a peer is given to say or read something */
+#define CARRIED 64u          /* effects before their bytes are written */
+#define PATIENCE_NS NS_PER_S /* the least time a peer has to send or read something */
 #define STOP_NS NS_PER_S     /* to write what is left when the service stops */
 #define GIVE_WAY 512u        /* connections that may have to in one turn */
-/* After one its session is over, unless all were given time, for the service stood still itself or
- * its disk was full. */
+/* After one its session ends, unless all sessions were extended, because the service itself was
+ * stopped or its disk was full. */
 #define QUIET_LEASES 2u
-#define HEARD_PARTS 8u /* of a patience: to the next of them it counts when it was heard last */
+#define HEARD_PARTS 8u /* the time of the last request is rounded to such a part of a patience */
 #define STRANGER_READS (2u * MST_UV_GREETINGS) /* in one turn: a handshake takes two */
 #define COMPLAINTS 20u                         /* lines about refusals in one PATIENCE_NS */
 
@@ -64,7 +64,7 @@ static void tell(struct mst_uv_connection *connection, enum mst_level level, con
     }
 }
 
-/* Each client can connect again as often as it likes, and could fill a disk with these lines. */
+/* A client can reconnect as often as it likes, and could fill a disk with these lines. */
 static bool may_complain(struct mst_uv_hub *hub)
 {
     if (now(hub) >= hub->complaints_until_ns) {
@@ -111,7 +111,7 @@ static void no_stranger(struct mst_uv_connection *connection)
     }
 }
 
-/* Not while an effect is at hand: the core is told. */
+/* Informs the core: not while an effect is at hand. */
 static void drop(struct mst_uv_connection *connection)
 {
     struct mst_uv_connection **at = slot(connection->hub, connection->id);
@@ -167,8 +167,8 @@ static void put_on_probation(struct mst_uv_connection *connection, uint64_t time
     mst_list_append(&connection->hub->probation, &connection->probation);
 }
 
-/* It has asked something, or need not yet. To the nanosecond this would move a busy one each time,
- * and touch two others that are nowhere near it in memory. */
+/* It has sent a request, or need not yet. The time is rounded: a busy connection would otherwise be
+ * moved each time, which touches two others far away in memory. */
 static void hear(struct mst_uv_connection *connection)
 {
     struct mst_uv_hub *hub = connection->hub;
@@ -225,8 +225,7 @@ void mst_uv_connection_watch(struct mst_uv_connection *connection)
 
 /* ---- bytes in, requests to the core ---- */
 
-/* The sender loses this connection and nobody anything else. What was said before still goes out.
- */
+/* The sender loses only this connection. Earlier output is still written. */
 static void hang_up_on(struct mst_uv_connection *connection, const char *reason)
 {
     complain(connection, reason);
@@ -234,7 +233,8 @@ static void hang_up_on(struct mst_uv_connection *connection, const char *reason)
     drain(connection);
 }
 
-/* From now on the core and its journal know of the connection; of a stranger they never hear. */
+/* From now on the core and its journal know the connection. They never learn of one without the
+ * secret. */
 static bool let_in(struct mst_uv_connection *connection)
 {
     struct mst_uv_hub *hub = connection->hub;
@@ -250,8 +250,8 @@ static bool let_in(struct mst_uv_connection *connection)
     return connection->known;
 }
 
-/* What it asks for may stay in memory. What is said of life and death, what is only looked up, and
- * what gives memory back does not, and finds some where nothing else does. */
+/* Whether the request may keep memory. Renewals, reports of failure, lookups and requests that free
+ * memory do not, and may use the reserve. */
 static bool stores(const struct mst_request *request)
 {
     if (request->command == MST_WRITE) {
@@ -304,7 +304,7 @@ static void defer_searches(struct mst_uv_hub *hub)
         struct mst_uv_connection *connection = *slot(hub, mst_core_defer_next(hub->core));
 
         if (connection) {
-            connection->wants = 0; /* nobody knows yet */
+            connection->wants = 0; /* not known yet */
             mst_uv_pressure_deferred(connection);
         }
     }
@@ -334,9 +334,9 @@ static bool pass_on_or_defer(struct mst_uv_connection *connection, const struct 
     return large;
 }
 
-/* What is answered at once is encoded at once: the processor's cache has it at hand, and the memory
- * of one answer is that of the next. But a watch tells the more the later it is told. False: this
- * was enough for now. */
+/* An immediate answer is encoded at once: it is still in the cache of the processor, and the memory
+ * of one answer is reused for the next. A watch is answered later, when it can report more. False:
+ * this was enough for this turn. */
 static bool answer_at_once(struct mst_uv_connection *connection, const struct mst_request *request)
 {
     struct mst_uv_hub *hub = connection->hub;
@@ -360,7 +360,7 @@ static bool searches(const struct mst_request *request)
     return request->command == MST_WATCH || request->command == MST_WAIT;
 }
 
-/* Feeds whole requests, at most a batch; whoever has more must wait for the others. */
+/* Feeds whole requests, at most a batch; further ones wait for other connections. */
 static void pump(struct mst_uv_connection *connection)
 {
     struct mst_native_service *codec = connection->codec;
@@ -462,8 +462,8 @@ static void end(struct mst_uv_connection *connection)
     }
 }
 
-/* A client without a secret is told in its own language, and what it sent is taken from the socket:
- * closing over unread bytes could cost it the message. */
+/* A client without a secret gets the reason in its own protocol. What it sent is read first:
+ * closing a socket with unread bytes could discard the message. */
 static void refuse_plain(struct mst_uv_connection *connection)
 {
     struct mst_uv_hub *hub = connection->hub;
@@ -476,7 +476,7 @@ static void refuse_plain(struct mst_uv_connection *connection)
     hang_up_on(connection, "speaks plain, but this address wants TLS (--secret-file is set here)");
 }
 
-/* What kind of stranger is it? True: one that speaks TLS. */
+/* Looks at the first byte of a connection without the secret. True: it speaks TLS. */
 static bool greet(struct mst_uv_connection *connection)
 {
     unsigned char first = 0;
@@ -503,7 +503,7 @@ static bool greet(struct mst_uv_connection *connection)
     return false;
 }
 
-/* True: it may be read. What strangers say beyond a turn's measure stays in their sockets. */
+/* True: it may be read. Beyond a limit per turn, the bytes of strangers stay in their sockets. */
 static bool may_speak(struct mst_uv_connection *connection)
 {
     if (!mst_list_linked(&connection->unproven)) {
@@ -694,7 +694,7 @@ static struct mst_uv_connection *due(const struct mst_list *list, uint64_t by_ns
     return !mst_list_empty(list) && first->until_ns <= by_ns ? first : NULL;
 }
 
-/* After everything readable was read: who has asked something in time is not among them. */
+/* After everything readable was read, so requests that arrived in time count. */
 static void expire(struct mst_uv_hub *hub)
 {
     struct mst_uv_connection *first;
@@ -805,7 +805,7 @@ static bool room_for_one_more(struct mst_uv_hub *hub, int fd)
     return true;
 }
 
-/* One more who has not shown the secret; the oldest of too many goes. */
+/* One more connection without the secret; the oldest of too many is closed. */
 static void add_stranger(struct mst_uv_connection *connection)
 {
     struct mst_uv_hub *hub = connection->hub;
@@ -866,13 +866,13 @@ void mst_uv_hub_resume(struct mst_uv_hub *hub)
     struct mst_list *last = hub->ready.prev;
     struct mst_list later;
 
-    /* A turn has time for so much only: it goes first to those who wait, or to those who ask. */
+    /* The time of a turn is limited: waiting replies and new requests come first in turns. */
     hub->waiting_first = !hub->waiting_first;
     if (hub->waiting_first) {
         mst_uv_pressure_resume(hub);
     }
     mst_list_init(&later);
-    /* Who has still more to say is appended again, and waits for the next turn. */
+    /* A connection with further requests is appended again, and waits for the next turn. */
     for (struct mst_list *node = NULL; node != last && !mst_list_empty(&hub->ready);) {
         struct mst_uv_connection *connection;
 

@@ -13,17 +13,17 @@
  * so a renewal that has arrived is always fed before the tick that would miss it, and many replies
  * share a write. All inputs of a turn carry the same `now`.
  *
- * A connection that asks more than BATCH requests at a time, or does not read what it is told, is
- * read no further until it has caught up. What all of them hold together is bounded: see
- * pressure.h.
+ * A connection that sends more than BATCH requests at a time, or does not read its output, is read
+ * no further until it has caught up. pressure.h bounds what all of them hold together.
  *
- * Who connects must ask something within a lease. Whoever asks nothing more for two leases and has
- * no session left is closed: a host that was switched off says no goodbye. Where there is no room
- * for newcomers, who has not asked anything within a second of connecting gives way to them.
+ * A new connection must send a request within a lease. One that sends nothing more for two leases
+ * and has no session left is closed: a host that was switched off does not close its connections.
+ * Where there is no room for newcomers, a connection without a request within a second of its
+ * begin is closed for them.
  *
- * With a secret, TCP connections speak TLS. Who has not shown the secret yet is a stranger, and
- * strangers together cost a bounded amount: so many at once (the oldest goes), so many bytes each,
- * and so many reads in one turn; the rest of them wait in their sockets. */
+ * With a secret, TCP connections speak TLS. A connection that has not proved the secret is a
+ * stranger. Strangers together have a bounded cost: a number of connections (the oldest is closed),
+ * bytes for each, and reads in one turn; the rest waits in their sockets. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,7 +53,8 @@ struct mst_uv_hub {
     struct mst_uv_pressure pressure;
     struct mst_limits limits;
     uint64_t now_ns;      /* of this turn, on the core's clock; 0: not taken yet */
-    uint64_t patience_ns; /* with who asks nothing, or does not read its last words: a lease */
+    uint64_t patience_ns; /* with a connection that sends nothing, or does not read its last output:
+                             a lease */
     uint64_t last_id;
     uint64_t count;              /* connections */
     uint64_t refused;            /* since the limit was reached */
@@ -61,15 +62,15 @@ struct mst_uv_hub {
     uint32_t strangers;
     uint32_t strangers_read;      /* in this turn */
     struct mst_list unproven;     /* the strangers, oldest first */
-    uint64_t complaints_until_ns; /* the log takes so many lines about strangers in a while */
+    uint64_t complaints_until_ns; /* log lines about strangers are limited in such a period */
     uint32_t complaints;
     bool stopping;
-    bool waiting_first;        /* in this turn, of those who share its time */
-    bool recovering;           /* what is decided was told before */
+    bool waiting_first;        /* in this turn: waiting replies come before new requests */
+    bool recovering;           /* decisions of the replay were logged before */
     struct mst_list dirty;     /* have output that was not offered to the socket in this turn */
     struct mst_list ready;     /* have whole requests that are not decoded yet */
-    struct mst_list probation; /* must say something, or finish, within a time; oldest first */
-    struct mst_list quiet;     /* the others, by when they asked something last */
+    struct mst_list probation; /* must send a request, or finish, within a time; oldest first */
+    struct mst_list quiet;     /* the others, by the time of their last request */
     bool crowded; /* a newcomer finds no room: a connection that has asked nothing gives way */
     struct mst_uv_connection *buckets[MST_UV_BUCKETS];
     unsigned char input[MST_UV_READ_BYTES];
@@ -87,8 +88,8 @@ void mst_uv_hub_fini(struct mst_uv_hub *hub); /* after the loop has closed all h
 /* Takes over a connected socket. */
 void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd);
 
-/* How many connections of a TCP socket may be accepted in one turn: as many handshakes as a turn
- * has time for, so that those who know the secret are not among the oldest strangers. */
+/* How many connections of a TCP socket may be accepted in one turn: a turn has time for as many
+ * handshakes, so that clients with the secret do not become the oldest strangers. */
 #define MST_UV_GREETINGS 16u
 
 /* Before the loop polls. */
@@ -98,15 +99,14 @@ void mst_uv_hub_resume(struct mst_uv_hub *hub);
  * more, and the service must stop. */
 void mst_uv_hub_turn(struct mst_uv_hub *hub);
 
-/* When the next turn is due at the latest, as uv_hrtime tells time; 0: at once, UINT64_MAX: when
- * something comes. */
+/* When the next turn is due at the latest, on the clock of uv_hrtime; 0: at once, UINT64_MAX: at
+ * the next event. */
 uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub);
 
 /* All effects that there are, to the codecs: what pressure.h resumed. */
 void mst_uv_hub_carry_all(struct mst_uv_hub *hub);
 
-/* No more reading: what is to be written is written, for a short time, and all connections close.
- */
+/* Stops reading. Pending output is written, for a short time, and all connections close. */
 void mst_uv_hub_stop(struct mst_uv_hub *hub);
 void mst_uv_hub_drop_all(struct mst_uv_hub *hub); /* and now */
 

@@ -273,7 +273,7 @@ static void close_between(unsigned first, unsigned last)
 #endif
 }
 
-/* Holds no connection of the service open, and hears no signal that is meant for it. */
+/* Closes the connections of the service. Signals to the service do not reach the child. */
 static _Noreturn void be_child(struct mst_journal_disk *disk, struct mst_journal *journal,
                                pid_t parent, int end)
 {

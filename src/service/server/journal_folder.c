@@ -30,7 +30,7 @@ static muster_status refuse_os(struct muster_error *err, const char *path, int o
                     mst_own_file_why(os_errno));
 }
 
-/* ---- whose folder it is ---- */
+/* ---- the owner of the folder ---- */
 
 static muster_status look_at(int folder, const char *path, struct muster_error *err)
 {
@@ -103,7 +103,7 @@ static muster_status take_lock(int fd, pid_t *holder_out)
 }
 
 /* One of the two locks of an open folder. Between any two of these calls another process may remove
- * both: a lock on a file without a name locks nobody out, and errno is EAGAIN. */
+ * both. A lock on a removed file excludes no other process: errno is then EAGAIN. */
 static muster_status lock_in(struct mst_journal_folder *folder, const char *name, pid_t *holder_out)
 {
     muster_status status;
@@ -165,7 +165,7 @@ static muster_status open_locked(struct mst_journal_folder *out, const char *pat
 
 /* ---- a service's ---- */
 
-/* What is not ours to read or to sync was there before us. */
+/* A parent that we may not read, or cannot sync, existed before us. */
 static int sync_parent(int folder)
 {
     int parent = openat(folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -221,7 +221,7 @@ void mst_journal_folder_close(struct mst_journal_folder *folder)
 
 /* ---- an owner's ---- */
 
-/* The locks go last, and with the folder: until then nobody else begins there. */
+/* The locks are removed last, with the folder: until then no other process can begin there. */
 static void remove_files(int folder)
 {
     struct mst_folder names;
@@ -240,7 +240,7 @@ static void remove_files(int folder)
     mst_folder_close(&names);
 }
 
-/* Nothing came of it: what was made for it goes. */
+/* On failure: removes what was made for it. */
 static void close_unowned(struct mst_journal_folder *owned)
 {
     if (owned->made_lock) {

@@ -5,12 +5,12 @@
 /* The folder of a journal: which process may write there, and which may remove it.
  *
  *   lock    locked by the service that writes there
- *   owner   locked by the `muster run` whose journal it is, also while its service is dead and
- * about to be started again
+ *   owner   locked by the `muster run` that owns the journal, also while its service is dead and
+ *           about to be started again
  *
- * A folder of another user, or one that others may write to, is refused: whatever lies in it could
- * have been put there for us to follow. The locks are POSIX record locks. A forked child does not
- * inherit them, and they name the process that holds them. */
+ * A folder of another user, or one that others may write to, is refused: its content could have
+ * been put there as a trap. The locks are POSIX record locks: a forked child does not inherit them,
+ * and they name the process that holds them. */
 
 #include <stdbool.h>
 

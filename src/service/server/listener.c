@@ -31,10 +31,10 @@ static muster_status fail_os(struct muster_error *err, const char *address)
                     strerror(os_errno));
 }
 
-/* Where two services find the file of a dead one at the same time, one must not remove what the
- * other has just made: a service that binds holds this lock until it listens. It is a file of its
- * own beside the socket, which only this user can open: the folder can be opened, and so locked, by
- * anybody who can read it. -1: `err` is filled. */
+/* When two services find the file of a dead one at the same time, one must not remove the new file
+ * of the other: a service that binds holds this lock until it listens. The lock is a file beside
+ * the socket, which only this user can open; the folder could be locked by any user who can read
+ * it. -1: `err` is filled. */
 static int lock_beside(const char *path, const char *address, struct muster_error *err)
 {
     char name[MST_UV_ADDRESS_MAX + sizeof LOCK_SUFFIX];
@@ -156,7 +156,7 @@ static bool bind_and_listen(struct mst_uv_listener *out, const struct addrinfo *
     return true;
 }
 
-/* What a name means is known here only; a number was safe or not from the beginning. */
+/* Only here the address of a name is known; a numeric address was checked before. */
 static muster_status listen_tcp(struct mst_uv_listener *out, const struct mst_address *address,
                                 bool anywhere, struct muster_error *err)
 {

@@ -2,9 +2,9 @@
 #ifndef MST_SERVICE_SERVER_LISTENER_H
 #define MST_SERVICE_SERVER_LISTENER_H
 
-/* The sockets a service listens on: `unix:/path`, HOST:PORT or [::1]:PORT. A Unix socket is the
- * user's alone (mode 0700, the peer's uid is checked); TCP beyond the loopback is refused unless
- * the caller says that it may be: there is a secret, or nobody wants one. */
+/* The sockets a service listens on: `unix:/path`, HOST:PORT or [::1]:PORT. A Unix socket is for its
+ * user only (mode 0700, and the uid of the peer is checked). TCP beyond the loopback is refused
+ * unless the caller allows it: with a secret, or deliberately without one. */
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -22,12 +22,12 @@ struct mst_uv_listener {
     ino_t inode;
 };
 
-/* EINVAL: no such address, or one that is refused. EEXISTS: somebody else serves there. `err` is
+/* EINVAL: no valid address, or one that is refused. EEXISTS: another process serves there. `err` is
  * one line that names the address. */
 muster_status mst_uv_listener_open(struct mst_uv_listener *out, const char *address, bool anywhere,
                                    struct muster_error *err);
 
-/* Also removes the socket's file, unless somebody has put another in its place. */
+/* Also removes the file of the socket, unless another process has replaced it. */
 void mst_uv_listener_close(struct mst_uv_listener *listener);
 
 #endif

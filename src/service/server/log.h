@@ -2,10 +2,10 @@
 #ifndef MST_SERVICE_SERVER_LOG_H
 #define MST_SERVICE_SERVER_LOG_H
 
-/* The service's log: `time level component text key=value`, one line each. Lines are gathered over
- * a loop turn and written at its end, and only when the descriptor takes them at once: whoever
- * reads the log slowly must not be able to stop the service. What finds no room is counted and
- * told. */
+/* The log of the service: `time level component text key=value`, one line each. Lines are gathered
+ * in a turn of the loop and written at its end, and only if the descriptor takes them at once: a
+ * slow reader of the log must not block the service. Lines without room are counted, and the count
+ * is logged. */
 
 #include <stdbool.h>
 #include <stddef.h>

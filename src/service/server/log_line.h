@@ -2,8 +2,7 @@
 #ifndef MST_SERVICE_SERVER_LOG_LINE_H
 #define MST_SERVICE_SERVER_LOG_LINE_H
 
-/* How a line of the log looks: for the service, which writes one, and for a replay, which tells the
- * same. */
+/* The format of a log line, for the service and for a replay of its record. */
 
 #include <stddef.h>
 #include <time.h>

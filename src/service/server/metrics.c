@@ -339,7 +339,7 @@ static void read_key_times(struct mst_exposition *out, const struct mst_figures 
     }
 }
 
-/* ---- the process; what the system does not tell is left out ---- */
+/* ---- the process; what the system does not report is left out ---- */
 
 static void read_cpu(struct mst_exposition *out, const struct mst_figures *figures)
 {

@@ -2,8 +2,8 @@
 #ifndef MST_SERVICE_SERVER_METRICS_H
 #define MST_SERVICE_SERVER_METRICS_H
 
-/* What the service tells a metrics scraper: the table metrics.def over a copy of the figures, so
- * that the text is made on another thread than the service's. */
+/* The metrics for a scraper: the table metrics.def over a copy of the figures, so that another
+ * thread than that of the service can make the text. */
 
 #include "proto/cluster_status.h"
 #include "service/core/counts.h"

@@ -2,19 +2,19 @@
 #ifndef MST_SERVICE_SERVER_PEER_H
 #define MST_SERVICE_SERVER_PEER_H
 
-/* Who is at the other end of a connected socket, as far as the kernel knows. */
+/* The peer of a connected socket, as far as the kernel knows it. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* For a log: HOST:PORT, or uid and pid of who connected to a Unix socket. */
+/* For a log: HOST:PORT, or uid and pid of the peer of a Unix socket. */
 void mst_uv_peer_name(int fd, char *text, size_t room);
 
-/* Whether it may be here at all: on a Unix socket this user and root. On TCP a uid cannot be asked,
- * which `*tcp_out` says; that is why the user's own socket is the default. */
+/* Whether it may connect: on a Unix socket this user and root may. TCP does not tell the uid, which
+ * `*tcp_out` reports; so the socket of the user is the default. */
 bool mst_uv_peer_allowed(int fd, bool *tcp_out);
 
-/* It will say nothing more than what is in the socket. */
+/* It will send nothing beyond what is in the socket. */
 bool mst_uv_peer_gone(int fd);
 
 #endif

@@ -10,7 +10,7 @@
 #include "service/server/connection.h"
 
 #define COUNTED_BYTES 4096u        /* smaller pieces are what any connection costs */
-#define SMALL_BYTES 16384u         /* a reply of so many bytes waits for nobody */
+#define SMALL_BYTES 16384u         /* a reply of at most this size never waits for others */
 #define TURN_BYTES 4194304u        /* of large replies in one turn */
 #define STEP_BYTES 256u            /* what a record costs that a watch looks at */
 #define PIECE_BYTES 4096u          /* read at a time while memory is short */
@@ -22,7 +22,7 @@
 #define LITTLE_PART 1024u          /* of the bound: such a connection holds little */
 #define SHED_MAX 32u               /* closed at a time, which takes a while, */
 #define SHED_NS 25000000u          /* so often */
-#define LOOK_NS 50000000u          /* between two looks for who stands still */
+#define LOOK_NS 50000000u          /* between two searches for connections without progress */
 #define GIVEN_BACK_BYTES 33554432u /* so much less than before: the system gets it back, */
 #define GIVEN_BACK_COUNT 64u       /* or so many connections: small pieces are not counted, */
 #define GIVE_BACK_NS NS_PER_S      /* so often at most */
@@ -73,7 +73,7 @@ static uint64_t held(const struct mst_uv_hub *hub)
     return hub->pressure.held + mst_core_pinned(hub->core);
 }
 
-/* Without what the core holds: that becomes less when it is told. */
+/* Without what the core holds, which shrinks as replies are delivered. */
 static bool is_high(const struct mst_uv_hub *hub)
 {
     return hub->pressure.held > hub->pressure.held_max / 2;

@@ -50,7 +50,7 @@ struct mst_uv_pressure {
     uint64_t given_back_ns;
     struct mst_list behind, parked;
     bool hungry;                        /* some of `behind` were not looked at since they came */
-    struct mst_uv_connection *resumed;  /* is being told what waited */
+    struct mst_uv_connection *resumed;  /* receives the replies that waited */
     struct mst_uv_connection *favoured; /* is read although it was parked */
     uint64_t favoured_until_ns, pause_until_ns;
 };

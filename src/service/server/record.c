@@ -16,7 +16,7 @@ static bool put(void *ctx, struct mst_slice bytes)
     return mst_record_file_put(ctx, bytes);
 }
 
-/* Once. The recorder stays: it is listened with, and hears no more. */
+/* Once. The recorder stays as the listener, and ignores further inputs. */
 static void end(struct mst_uv_record *record)
 {
     const char *why = mst_record_file_trouble(record->file); /* it knows better */

@@ -2,8 +2,8 @@
 #ifndef MST_SERVICE_SERVER_RECORD_H
 #define MST_SERVICE_SERVER_RECORD_H
 
-/* --record: what the service is fed, written to a file by a thread. Whatever befalls that file, the
- * service goes on, and says so once. */
+/* --record: the inputs of the service, written to a file by a thread. When the file fails, the
+ * service continues, and logs it once. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,22 +18,22 @@ struct mst_uv_record {
     struct mst_recorder *recorder; /* NULL: nothing is recorded */
     struct mst_record_file *file;
     struct mst_uv_log *log;
-    bool told; /* that it ended before its time */
+    bool told; /* an early end was logged */
 };
 
-/* Begins with the state that the core has (`config` is what one is born with), and listens to the
- * journal from then on. False, with one line: the folder is no place for it; whoever named it is
- * told, and there is no service. Any other failure is told in the log, and the service goes on. */
+/* Begins with the state of the core (`config` is that of a new one), and then listens to the
+ * journal. False, with one line: the folder is unsuitable, and the service does not start. Any
+ * other failure is logged, and the service continues. */
 bool mst_uv_record_init(struct mst_uv_record *record, struct mst_uv_log *log, const char *folder,
                         const char *version, struct mst_journal *journal,
                         const struct mst_core *core, const struct mst_core_config *config,
                         uint64_t now_ns, const struct mst_mem *mem, struct muster_error *err);
 
-/* The end of a turn: what was heard is on its way. */
+/* The end of a turn: its inputs are passed to the thread. */
 void mst_uv_record_turn(struct mst_uv_record *record);
 
-/* Nothing is fed any more: the digest and the rest of the bytes, for which it waits a while. After
- * the core's last input, and before the core is gone. */
+/* The digest and the rest of the bytes, for which it waits a while. Call it after the last input of
+ * the core, and before the core is freed. */
 void mst_uv_record_fini(struct mst_uv_record *record);
 
 #endif

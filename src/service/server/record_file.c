@@ -44,11 +44,11 @@ struct mst_record_file {
     pthread_cond_t changed;
     struct waiting front;  /* what comes; the thread has the other one */
     bool idle;             /* the thread waits for bytes */
-    bool begun;            /* nobody waits for room any more, */
+    bool begun;            /* no call waits for room any more, */
     struct timespec until; /* and before not longer than this */
     bool closing;          /* no more will come */
     bool done;             /* the thread has ended */
-    bool abandoned;        /* nobody waits for it: it frees the file */
+    bool abandoned;        /* the thread frees the file */
     const char *trouble;   /* no more is written */
     char reason[160];
 };
@@ -164,7 +164,7 @@ static uint64_t newest(int folder)
     return largest;
 }
 
-/* Another service may record there too: whoever makes a name has it. */
+/* Another service may record there too: O_EXCL decides which one gets a name. */
 static int make_next(struct mst_record_file *file, const char *path)
 {
     int folder, error = 0;
@@ -189,7 +189,7 @@ static int make_next(struct mst_record_file *file, const char *path)
     return error;
 }
 
-/* No signal of the service is for it. */
+/* The thread takes no signals of the service. */
 static int start_thread(struct mst_record_file *file)
 {
     sigset_t all, before;

@@ -2,9 +2,9 @@
 #ifndef MST_SERVICE_SERVER_RECORD_FILE_H
 #define MST_SERVICE_SERVER_RECORD_FILE_H
 
-/* The next file of a record, and the thread that writes it: once it has begun, who puts bytes never
- * waits for the disk. Two buffers: one is filled while the other is written. If the disk cannot
- * keep up with what comes, the bytes that wait reach a limit, and that is the end of the record. */
+/* The next file of a record, and the thread that writes it: once it has begun, mst_record_file_put
+ * never waits for the disk. Two buffers: one is filled while the other is written. When the waiting
+ * bytes reach a limit, because the disk is too slow, the record ends. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,8 +32,8 @@ uint64_t mst_record_file_sequence(const struct mst_record_file *file);
  */
 bool mst_record_file_put(struct mst_record_file *file, struct mst_slice bytes);
 
-/* What the record begins with is put, which may be more than may wait: until here who puts waits
- * for the disk instead, but no longer than MST_RECORD_PATIENCE_NS after the file was opened. */
+/* The begin of the record was put, which may exceed the limit of waiting bytes. Until this call a
+ * put waits for the disk instead, at most MST_RECORD_PATIENCE_NS after the file was opened. */
 void mst_record_file_begun(struct mst_record_file *file);
 
 /* Why nothing is written any more, in a few words; NULL: it is. */
@@ -43,11 +43,11 @@ const char *mst_record_file_trouble(struct mst_record_file *file);
  * it is. */
 bool mst_record_file_finish(struct mst_record_file *file);
 
-/* Waits for nothing: a thread that hangs in the disk is left to itself. */
+/* Does not wait: a thread that hangs in the disk is abandoned. */
 void mst_record_file_free(struct mst_record_file *file);
 
-/* Whether a folder that cannot be recorded in is a mistake of whoever named it: there is no such
- * place, or it is not ours. Anything else, such as a full disk, may be over next time. */
+/* Whether the folder is unsuitable by a mistake of the user: it does not exist, or is not
+ * accessible. Other failures, such as a full disk, may not happen the next time. */
 bool mst_record_file_misnamed(const struct muster_error *err);
 
 #endif

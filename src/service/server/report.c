@@ -78,7 +78,8 @@ static void copy_job(void *ctx, const struct mst_job_look *look)
     figures->job_count++;
 }
 
-/* Anybody may write keys as clusters do: so many are looked at for one copy, of all jobs. */
+/* Any client may write keys like those of clusters: this many are read for one copy, of all jobs.
+ */
 enum { CLUSTER_KEYS_MAX = 4096, CLUSTERS_COPIED_MAX = 256 };
 
 struct clusters {

@@ -2,8 +2,8 @@
 #ifndef MST_SERVICE_SERVER_REPORT_H
 #define MST_SERVICE_SERVER_REPORT_H
 
-/* The loop's side of the HTTP port (service/server/http.h): says that it turns, and hands out
- * copies of its state at the end of a turn. Without --http it is closed, and costs a turn one
+/* The loop's side of the HTTP port (service/server/http.h): reports that the loop turns, and makes
+ * copies of the state at the end of a turn. Without --http it is closed, and costs a turn one
  * branch. */
 
 #include "service/server/http.h"
@@ -20,7 +20,7 @@ struct mst_uv_report {
     uv_async_t asked;
     uv_timer_t second;
     uint64_t seen[MST_KEY_OPS]; /* of keys_at_once, in earlier turns */
-    bool trouble;               /* of the journal was told */
+    bool trouble;               /* the trouble of the journal was reported */
     struct mst_histogram key_times[MST_KEY_OPS];
 };
 
@@ -30,7 +30,7 @@ struct mst_uv_report_config {
     const char *address;      /* of the service; may be filled in later, until it serves */
     unsigned connections_max; /* above 0 */
     bool anywhere;            /* on addresses that others can reach, too */
-    bool status_open;         /* and tells them the status, not only health and metrics */
+    bool status_open;         /* and the status is open to them, not only health and metrics */
 };
 
 /* The port answers from here on, as starting: before the hub has its state, which may take its time

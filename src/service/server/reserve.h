@@ -2,10 +2,10 @@
 #ifndef MST_SERVICE_SERVER_RESERVE_H
 #define MST_SERVICE_SERVER_RESERVE_H
 
-/* The service's memory, a little of which is kept for bad times. Where there is no more, whoever is
- * in must still be able to say that he lives, that he failed or that another died: for what only
- * passes through, the reserve is given up. For what stays - keys, newcomers, waits - it is not, and
- * as long as it is gone nothing of that kind is given any memory at all. */
+/* The memory of the service, with a small reserve. When memory runs out, members must still be able
+ * to renew, report a failure or report a loss: such requests, which keep nothing, use up the
+ * reserve. Keys, newcomers and waits do not, and get no memory at all until the reserve is full
+ * again. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,8 +16,8 @@
 
 struct mst_uv_reserve {
     void *blocks[MST_UV_RESERVE_BLOCKS];
-    unsigned count; /* all or, after bad times, those that were found again */
-    bool storing;   /* what is asked for now is to stay */
+    unsigned count; /* all, or fewer after a shortage */
+    bool storing;   /* what is allocated now is kept */
 };
 
 /* `reserve` must stay where it is: it is the context of what is returned. From now on the loop's

@@ -24,9 +24,9 @@
 
 #define ACCEPT_BATCH 64u      /* connections accepted from one socket in one turn */
 #define ACCEPT_PAUSE_MS 100u  /* when there are no descriptors left */
-#define FEW_DESCRIPTORS 1024u /* if the system does not tell */
+#define FEW_DESCRIPTORS 1024u /* if the limit is unknown */
 #define OWN_FILES 24u         /* standard ones, the loop's, the listeners, the journal's */
-#define ORPHAN_MS 250u        /* how often it looks whether anybody still needs it */
+#define ORPHAN_MS 250u        /* the interval of the check whether the service is still needed */
 
 struct door {
     uv_poll_t poll;
@@ -42,10 +42,10 @@ struct mst_uv_service {
     uv_signal_t on_term, on_int;
     uv_poll_t parent;
     bool parent_watched;
-    bool orphaned;        /* the parent went without a word */
+    bool orphaned;        /* stdin ended without input */
     uint64_t client_room; /* connections of clients that there are descriptors for */
     unsigned http_room;
-    bool short_of_room; /* no descriptors: told once, until everybody who waited was accepted */
+    bool short_of_room; /* no descriptors: logged once, until the backlog is empty */
     bool stopping;
     bool until_idle;
     bool somebody_came;
@@ -154,8 +154,8 @@ static void on_pause_over(uv_timer_t *timer)
     accept_again(timer->loop->data);
 }
 
-/* Out of descriptors or memory: who waits in the backlog keeps waiting, and the loop must not spin
- * over a socket that stays readable. */
+/* Out of descriptors or memory: connections stay in the backlog, and the loop must not spin over a
+ * socket that stays readable. */
 static void pause_accepting(struct mst_uv_service *service, int os_errno)
 {
     if (!service->short_of_room) {
@@ -234,8 +234,8 @@ static void on_orphan(uv_timer_t *timer)
     }
 }
 
-/* The run that started it was killed. Where other nodes take part in the job, that costs the ranks
- * of its own node and no more: their agents keep the service until the last of them is gone. */
+/* The run that started it was killed. If other nodes take part in the job, only the ranks of the
+ * own node are lost: the agents of the others keep the service until the last of them has left. */
 static void lose_parent(struct mst_uv_service *service)
 {
     service->orphaned = true;
@@ -261,7 +261,7 @@ static void on_parent(uv_poll_t *poll, int status, int events)
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    uv_poll_stop(&service->parent); /* behind a word the end means nothing more */
+    uv_poll_stop(&service->parent); /* after input, the end of stdin has no meaning */
     if (size <= 0) {
         lose_parent(service);
     } else if (!service->stopping) {
@@ -315,8 +315,8 @@ static void init_handles(struct mst_uv_service *service)
     uv_signal_init(loop, &service->on_int);
 }
 
-/* Ctrl-C goes to the whole foreground group, and what a scheduler says goes to all processes of a
- * job: the parent decides when its service ends. */
+/* Ctrl-C goes to the whole foreground group, and a signal of a scheduler to all processes of a job:
+ * the parent decides when its service ends. */
 static void leave_signals_to_parent(void)
 {
     static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -331,7 +331,7 @@ static muster_status start_handles(struct mst_uv_service *service, bool parent,
 {
     int code = 0;
 
-    (void)signal(SIGPIPE, SIG_IGN); /* whoever reads the log may go; the service stays */
+    (void)signal(SIGPIPE, SIG_IGN); /* the reader of the log may end; the service continues */
     init_handles(service);
     uv_prepare_start(&service->prepare, on_prepare);
     uv_check_start(&service->check, on_check);
@@ -438,7 +438,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     service->loop.data = service;
     divide_descriptors(service, config->http && *config->http);
     mst_uv_log_init(&service->log, STDERR_FILENO, config->log_level);
-    status = open_report(service, config, err); /* first: it tells that the rest takes its time */
+    status = open_report(service, config, err); /* first: it reports a recovery */
     if (status == MUSTER_OK) {
         status =
             mst_uv_hub_init(&service->hub, &service->loop, &service->log, config->lease_ns,
@@ -470,7 +470,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
         service->until_idle = true;
         uv_timer_start(&service->nobody_came, on_nobody_came, config->lease_ns / NS_PER_MS, 0);
     }
-    mst_uv_report_phase(&service->report, MST_HTTP_SERVING); /* who connects now is served */
+    mst_uv_report_phase(&service->report, MST_HTTP_SERVING);
     *out = service;
     return MUSTER_OK;
 }

@@ -30,7 +30,7 @@ struct mst_uv_service_config {
     struct mst_uv_journal_config journal;
     const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
     bool insecure;   /* serve, without a secret, on TCP addresses that others can reach */
-    bool parent;     /* stop when stdin says something or ends, and at no signal */
+    bool parent;     /* stop at input or the end of stdin, and at no signal */
     bool until_idle; /* stop when the last session is over, or when none was opened in a lease */
 };
 
@@ -46,11 +46,11 @@ const char *mst_uv_service_address(const struct mst_uv_service *service);
 /* HOST:PORT of health and metrics, with the port it got; NULL: none. */
 const char *mst_uv_service_http(const struct mst_uv_service *service);
 
-/* Serves until a signal, or the end of stdin, says stop. False: its journal failed, which the log
- * says, and it had to stop. */
+/* Serves until a signal, input on stdin or its end. False: the journal failed, which the log
+ * reports, and the service had to stop. */
 bool mst_uv_service_run(struct mst_uv_service *service);
 
-/* Its stdin ended without a word: whoever started it was killed. */
+/* stdin ended without input: the parent was killed. */
 bool mst_uv_service_orphaned(const struct mst_uv_service *service);
 
 /* Removes the sockets. */
