@@ -83,7 +83,7 @@ static int strike_index(struct mst_target *target, enum mst_strike_kind kind, in
     } else {
         member = find(members, index, whose);
         code = member ? strike(target, kind, member)
-                      : mst_cli_fail(cli, "no %s#%" PRId64 " lives in job '%s'", named[whose],
+                      : mst_cli_fail(cli, "no living %s#%" PRId64 " in job '%s'", named[whose],
                                      index, target->place.job);
     }
     muster_members_free(members);
@@ -133,7 +133,7 @@ static int run(struct mst_cli *cli)
     }
     flag = stray(cli, verb);
     if (flag) {
-        return mst_cli_usage(cli, "--%s means nothing to 'chaos %s'", flag, verb);
+        return mst_cli_usage(cli, "--%s has no effect on 'chaos %s'", flag, verb);
     }
     target.for_ms = target.for_ms > 0 ? target.for_ms : 0; /* -1: not given */
     if (random) {

@@ -347,7 +347,7 @@ int mst_cli_chaos_random(struct mst_target *target)
     }
     members = members_of(&chaos);
     if (!members) {
-        code = mst_cli_fail(cli, "nobody lives in job '%s'", target->place.job);
+        code = mst_cli_fail(cli, "job '%s' has no living members", target->place.job);
     } else if (is_out_of_reach(&chaos, members)) {
         code =
             mst_cli_fail(cli,

@@ -484,7 +484,7 @@ static int run(struct mst_cli *cli)
         i++;
     }
     if (i == sizeof shells / sizeof shells[0]) {
-        return mst_cli_usage(cli, "for which shell? usage: muster completion bash|zsh|fish");
+        return mst_cli_usage(cli, "a shell is missing; usage: muster completion bash|zsh|fish");
     }
     if (cli->argument_count > 1) {
         return answer(cli, (enum shell)i);

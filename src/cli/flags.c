@@ -515,7 +515,8 @@ int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, ch
         mst_lib_end_by((cli->began_ms + (uint64_t)timeout->number + AFTERWARDS_MS) * NS_PER_MS);
     }
     if (code == MST_CLI_OK && *command->arguments == '\0' && cli->argument_count > 0) {
-        return mst_cli_usage(cli, "what is '%s'? the command takes flags only", cli->arguments[0]);
+        return mst_cli_usage(cli, "unexpected argument '%s': the command takes only flags",
+                             cli->arguments[0]);
     }
     return code;
 }

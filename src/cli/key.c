@@ -382,8 +382,8 @@ static int no_such_action(const struct mst_cli *cli, const char *name)
         words[i] = actions[i].name;
     }
     near = mst_cli_nearest(name, words);
-    return mst_cli_usage(cli, "'%s' is none of its actions%s%s ('muster key --help' lists them)",
-                         name, near ? "; the nearest is " : "", near ? near : "");
+    return mst_cli_usage(cli, "unknown action '%s'%s%s ('muster key --help' lists them)", name,
+                         near ? "; the nearest is " : "", near ? near : "");
 }
 
 static int run(struct mst_cli *cli)
@@ -394,7 +394,7 @@ static int run(struct mst_cli *cli)
     int code;
 
     if (cli->argument_count == 0) {
-        return mst_cli_usage(cli, "what with it? ('muster key --help' lists the actions)");
+        return mst_cli_usage(cli, "an action is missing ('muster key --help' lists them)");
     }
     action = find(cli->arguments[0]);
     if (!action) {

@@ -83,7 +83,7 @@ static int search(const struct mst_cli *cli, struct mst_cli_place *out)
                                  "names a service elsewhere)");
     }
     if (count > 1) {
-        (void)mst_cli_fail(cli, "%zu%s jobs run here, -j says which:", count,
+        (void)mst_cli_fail(cli, "%zu%s jobs run here; -j selects one:", count,
                            count == FOUND_MAX ? " or more" : "");
         list(found, count);
         return MST_CLI_FAILED;

@@ -72,7 +72,7 @@ void mst_cli_warn_environment(void)
         }
     }
     if (used > 0) {
-        mst_cli_tell("muster: warning: nobody reads these variables:%s", line);
+        mst_cli_tell("muster: warning: unknown variables, which have no effect:%s", line);
         (void)snprintf(all, sizeof all, "%.511s%s", warned, line);
         (void)setenv(WARNED, all, 1);
     }
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
         return MST_CLI_FAILED;
     }
     if (argc < 2) {
-        mst_cli_tell("muster: which command? ('muster --help' lists them)");
+        mst_cli_tell("muster: a command is missing ('muster --help' lists them)");
         return MST_CLI_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0) {

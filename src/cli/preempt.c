@@ -59,7 +59,7 @@ static int read_order(struct order *order)
 
     order->config.withdraw = mst_cli_number(cli, "withdraw") != 0;
     if (cli->argument_count > 1) {
-        return mst_cli_usage(cli, "what is '%s'? one INDEX, or none for the whole job",
+        return mst_cli_usage(cli, "unexpected argument '%s': one INDEX, or none for the whole job",
                              cli->arguments[1]);
     }
     if (order->config.withdraw &&
@@ -132,7 +132,7 @@ static int refuse_job(const struct order *order, const struct mst_items *jobs)
                                      used > 0 ? ", " : "", (const char *)jobs->items[i].name.data);
         }
     }
-    return mst_cli_fail(order->cli, "nobody is in job '%s' (-j says which; others at %s: %s)",
+    return mst_cli_fail(order->cli, "job '%s' has no members (-j selects another; jobs at %s: %s)",
                         order->place.job, order->place.addr, used > 0 ? names : "none");
 }
 
@@ -151,8 +151,8 @@ static int check_members(struct order *order, const struct mst_items *members,
     if (order->index == MST_NOTICE_ALL || places.found) {
         return MST_CLI_OK;
     }
-    return mst_cli_fail(order->cli, "nobody has index %u in job '%s'; there %s: %s%s",
-                        (unsigned)order->index, order->place.job, places.count == 1 ? "is" : "are",
+    return mst_cli_fail(order->cli, "no rank of job '%s' has index %u; its indices: %s%s",
+                        order->place.job, (unsigned)order->index,
                         places.count > 0 ? places.names : "none",
                         places.count > NAMES_SHOWN ? " and more" : "");
 }

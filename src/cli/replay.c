@@ -218,7 +218,7 @@ static int replay_folder(struct story *story, const char *folder)
     }
     free(names);
     if (count == 0) {
-        code = mst_cli_fail(story->cli, "%s: no record is there", folder);
+        code = mst_cli_fail(story->cli, "%s: the folder has no record", folder);
     }
     return code;
 }
@@ -234,7 +234,7 @@ static int run(struct mst_cli *cli)
     int code;
 
     if (cli->argument_count != 1) {
-        return mst_cli_usage(cli, "which record? usage: muster replay DIR");
+        return mst_cli_usage(cli, "the record is missing; usage: muster replay DIR");
     }
     if (stat(path, &about) != 0) {
         return mst_cli_fail(cli, "%s: %s", path, strerror(errno));

@@ -88,15 +88,16 @@ static int take_secret(const struct mst_cli *cli, struct mst_run_options *option
 static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *options)
 {
     if (options->join != NULL) {
-        return options->job != NULL
-                   ? MST_CLI_OK
-                   : mst_cli_usage(cli,
-                                   "--join %s: -j says which job; node 0 prints the whole line",
-                                   options->join);
+        return options->job != NULL ? MST_CLI_OK
+                                    : mst_cli_usage(cli,
+                                                    "--join %s: the job is missing, as in -j JOB; "
+                                                    "node 0 prints the whole line",
+                                                    options->join);
     }
     if (options->node_rank > 0) {
-        return mst_cli_usage(cli, "--node-rank %d: --join says where node 0 is",
-                             (int)options->node_rank);
+        return mst_cli_usage(
+            cli, "--node-rank %d: the address of node 0 is missing, as in --join HOST:PORT",
+            (int)options->node_rank);
     }
     if ((uint64_t)options->nodes_max * (options->nproc + options->spares) > MST_RUN_SIZE_MAX) {
         return mst_cli_usage(cli, "%u nodes with %u processes each are more than %u processes",
@@ -104,7 +105,7 @@ static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *
                              (unsigned)(options->nproc + options->spares), MST_RUN_SIZE_MAX);
     }
     if (options->nodes_max > 1 && options->size != options->nodes_max * options->nproc) {
-        return mst_cli_usage(cli, "--size %u is not what %u nodes with %u ranks each make",
+        return mst_cli_usage(cli, "--size %u does not equal %u nodes with %u ranks each",
                              (unsigned)options->size, (unsigned)options->nodes_max,
                              (unsigned)options->nproc);
     }
@@ -114,10 +115,12 @@ static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *
 static int check(const struct mst_cli *cli, const struct mst_run_options *options)
 {
     if (cli->argument_count == 0) {
-        return mst_cli_usage(cli, "which program? usage: muster run -n 4 -- PROGRAM ARGUMENTS");
+        return mst_cli_usage(cli,
+                             "the program is missing; usage: muster run -n 4 -- PROGRAM ARGUMENTS");
     }
     if (options->tee && options->log_dir == NULL) {
-        return mst_cli_usage(cli, "--tee: --log-dir says where the output goes besides");
+        return mst_cli_usage(cli,
+                             "--tee: the folder for the output is missing, as in --log-dir FOLDER");
     }
     if (options->join == NULL && options->size < options->nproc) {
         return mst_cli_usage(cli, "--size %u is less than the %u ranks to be started",

@@ -56,7 +56,7 @@ static bool announce(const struct mst_cli *cli, const struct mst_uv_service *ser
 
     if (mst_cli_typed(cli, "insecure") && mst_cli_number(cli, "insecure") != 0) {
         mst_cli_tell(
-            "muster serve: warning: --insecure: whoever reaches %s can join, read and stop "
+            "muster serve: warning: --insecure: any host that reaches %s can join, read and stop "
             "its jobs",
             mst_uv_service_address(service));
     }

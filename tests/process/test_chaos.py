@@ -164,7 +164,7 @@ def test_the_role_tells_a_worker_from_the_rank_of_its_index(serve, muster):
     assert rank.ended()
     done = muster("chaos", "cut", 1, "--role", "worker")
     assert (done.returncode, done.stderr) == (
-        1, "muster chaos: no worker #1 lives in job 'mixed'\n")
+        1, "muster chaos: no living worker #1 in job 'mixed'\n")
 
 
 def test_random_strikes_workers_too(workers, muster):
@@ -339,10 +339,10 @@ def test_random_rides_out_a_death_of_the_service(run, spawn):
     (("freeze",), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
     (("random", 1), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
     (("hug", 1), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
-    (("kill", 1, "--for", "1s"), "--for means nothing to 'chaos kill'"),
-    (("cut", 1, "--signal", 9), "--signal means nothing to 'chaos cut'"),
-    (("freeze", 1, "--seed", 9), "--seed means nothing to 'chaos freeze'"),
-    (("random", "--role", "worker"), "--role means nothing to 'chaos random'"),
+    (("kill", 1, "--for", "1s"), "--for has no effect on 'chaos kill'"),
+    (("cut", 1, "--signal", 9), "--signal has no effect on 'chaos cut'"),
+    (("freeze", 1, "--seed", 9), "--seed has no effect on 'chaos freeze'"),
+    (("random", "--role", "worker"), "--role has no effect on 'chaos random'"),
     (("cut", 1, "--role", "agent"), "setting role: 'agent' is not one of any, rank, worker"),
     (("cut", 1, "--for", "2h"),
      "setting for: '2h' is no duration (500ms, 10s, 2m) from 1 to 3600000"),
@@ -366,7 +366,7 @@ def test_nobody_is_there_to_be_struck(run, muster, verb):
     ranks = job.entered()
     done = muster("chaos", verb, 7, "-j", job.job)
     assert (done.returncode, done.stderr) == (
-        1, f"muster chaos: no #7 lives in job '{job.job}'\n")
+        1, f"muster chaos: no living #7 in job '{job.job}'\n")
     job.all_well(ranks)
 
 
@@ -374,7 +374,7 @@ def test_nobody_is_there_at_random(serve, muster):
     """`chaos random` finds no process to strike. One line says so."""
     serve("--job", "empty")
     done = muster("chaos", "random")
-    assert (done.returncode, done.stderr) == (1, "muster chaos: nobody lives in job 'empty'\n")
+    assert (done.returncode, done.stderr) == (1, "muster chaos: job 'empty' has no living members\n")
 
 
 def test_ranks_of_other_machines_can_only_be_cut_off(serve, muster):

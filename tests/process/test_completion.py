@@ -139,7 +139,7 @@ def test_wrong_words(muster):
         done = muster("completion", *words)
         assert done.returncode == 2 and done.stdout == ""
         assert done.stderr == (
-            "muster completion: for which shell? usage: muster completion bash|zsh|fish\n"
+            "muster completion: a shell is missing; usage: muster completion bash|zsh|fish\n"
         )
 
 

@@ -271,7 +271,7 @@ def test_several_are_listed(serve, muster):
     done = muster("key", "get", "k")
     assert done.returncode == 1
     first, *rest = done.stderr.splitlines()
-    assert "2 jobs run here, -j says which" in first
+    assert "2 jobs run here; -j selects one" in first
     assert rest == [f"  one (process {one.pid})", f"  other (process {other.pid})"]
     said(muster("key", "put", "k", "v", "-j", "other"))
     assert said(muster("key", "get", "k", "--job=other")) == "v\n"

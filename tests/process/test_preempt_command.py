@@ -99,14 +99,14 @@ def test_no_such_index_lists_those_that_there_are(job):
     and writes nothing."""
     done = ask(job, 7, "--in", "60s")
     assert done.returncode == 1
-    assert done.stderr == f"muster preempt: nobody has index 7 in job '{job.job}'; there are: 0, 1, 2\n"
+    assert done.stderr == f"muster preempt: no rank of job '{job.job}' has index 7; its indices: 0, 1, 2\n"
     assert job.preemption()["notices"] == []
 
 
 @pytest.mark.parametrize("args, said", [
     (["x"], "'x' is no index"),
     (["-1"], None),
-    (["0", "1"], "what is '1'?"),
+    (["0", "1"], "unexpected argument '1'"),
     (["--in", "soon"], "no duration"),
     (["--withdraw", "--in", "60s"], "--withdraw takes the notice back as it is"),
 ])
@@ -138,7 +138,7 @@ def test_a_job_that_was_mistyped_is_refused_and_not_made(service, muster):
     for words in (["--in", "60s"], ["1", "--in", "60s"]):
         done = muster("preempt", *words, *place)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == ("muster preempt: nobody is in job 'trian' (-j says which; others at "
+        assert done.stderr == ("muster preempt: job 'trian' has no members (-j selects another; jobs at "
                                f"{service.address}: default, train)\n".replace("default, ", ""))
     assert muster("preempt", "--withdraw", *place).stdout == "there is no notice for job 'trian'\n"
     assert jobs_of(muster, service) == ["train"]

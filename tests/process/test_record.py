@@ -496,7 +496,7 @@ def test_no_record(muster, tmp_path):
     without a folder with 2. [What cannot be replayed]"""
     assert refused(muster, tmp_path / "none") == (
         f"muster replay: {tmp_path}/none: No such file or directory")
-    assert refused(muster, tmp_path) == f"muster replay: {tmp_path}: no record is there"
+    assert refused(muster, tmp_path) == f"muster replay: {tmp_path}: the folder has no record"
     (tmp_path / "x").write_bytes(b"x" * 100)
     assert refused(muster, tmp_path / "x") == (
         f"muster replay: {tmp_path}/x is damaged at offset 0: it does not begin as a record does")

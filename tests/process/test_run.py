@@ -136,7 +136,7 @@ def test_a_file_of_no_known_format_is_one_line(muster, tmp_path):
 def test_no_program_is_wrong_usage(muster):
     """No program is given, or numbers do not fit. That is wrong usage: 2. [Exit codes]"""
     done = muster("run", "-n", 2)
-    assert done.returncode == 2 and "which program?" in done.stderr
+    assert done.returncode == 2 and "the program is missing" in done.stderr
     done = muster("run", "-n", 2, "--min-size", 3, "--", "true")
     assert done.returncode == 2 and "--min-size 3" in done.stderr
 
@@ -252,8 +252,8 @@ def test_an_unknown_variable_is_warned_of_once(muster, env):
     inner = f"{MUSTER} key put k v --addr $MUSTER_ADDR && exit 4"
     done = muster("run", "--", "sh", "-c", inner)
     assert done.returncode == 4
-    warnings = [line for line in done.stderr.splitlines() if "nobody reads" in line]
-    assert warnings == ["muster: warning: nobody reads these variables: MUSTER_LEESE"]
+    warnings = [line for line in done.stderr.splitlines() if "no effect" in line]
+    assert warnings == ["muster: warning: unknown variables, which have no effect: MUSTER_LEESE"]
 
 
 def test_what_wakes_a_node_while_it_joins_is_heard(spawn, env, tmp_path):

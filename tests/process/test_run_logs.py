@@ -102,7 +102,7 @@ def test_tee_needs_a_folder(muster):
     """`--tee` is given without a folder. That is wrong usage: 2."""
     done = muster("run", "--tee", "--", "true")
     assert done.returncode == 2
-    assert done.stderr == "muster run: --tee: --log-dir says where the output goes besides\n"
+    assert done.stderr == "muster run: --tee: the folder for the output is missing, as in --log-dir FOLDER\n"
 
 
 def test_a_replacement_has_files_of_its_own(run, tmp_path):

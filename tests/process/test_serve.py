@@ -601,11 +601,11 @@ def test_flags_come_from_the_settings(muster):
     (["serve", "--lease"], "--lease needs a value"),
     (["serve", "--lease", "soon"], "'soon' is no duration"),
     (["serve", "--keys-max", "0"], "from 1 to"),
-    (["serve", "extra"], "what is 'extra'?"),
+    (["serve", "extra"], "unexpected argument 'extra'"),
     (["key", "gte", "x"], "the nearest is get"),
     (["key", "put", "x"], "usage: muster key put NAME VALUE"),
     (["barrier", "x"], "usage: muster barrier NAME -n"),
-    ([], "which command?"),
+    ([], "a command is missing"),
 ])
 def test_wrong_usage_is_told_and_exits_2(muster, args, said):
     """A word on the command line is spelt wrong. One line says so, with the nearest that exists,
