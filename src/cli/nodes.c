@@ -72,9 +72,7 @@ static void print_node(const struct mst_item *members, size_t count, const struc
             mst_cli_put("%s#%u", ranks == 1 ? "" : ", ", who->index);
         }
     }
-    if (ranks > NAMES_SHOWN) {
-        mst_cli_put(" and %u more", ranks - NAMES_SHOWN);
-    }
+    mst_cli_put_more(ranks, NAMES_SHOWN);
     mst_cli_put("\n");
 }
 

@@ -35,6 +35,13 @@ void mst_cli_say(const char *format, ...)
     mst_cli_put("%s", part);
 }
 
+void mst_cli_put_more(size_t count, size_t shown)
+{
+    if (count > shown) {
+        mst_cli_put(" and %zu more", count - shown);
+    }
+}
+
 void mst_cli_print_word(const char *word)
 {
     bool plain = *word != '\0';

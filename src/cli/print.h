@@ -14,6 +14,9 @@ void mst_cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A value, with its backslashes doubled, so that no two values look the same. */
 void mst_cli_print_bytes(struct muster_slice bytes);
 
+/* " and 3 more" where so many were not `shown`. */
+void mst_cli_put_more(size_t count, size_t shown);
+
 /* One word of a command that a person is to paste into a shell. */
 void mst_cli_print_word(const char *word);
 

@@ -20,14 +20,13 @@
 
 static void take_limits(const struct mst_cli *cli, struct mst_limits *limits)
 {
-#define MST_TAKE_LIMIT(field) limits->field = (uint64_t)mst_cli_number(cli, #field);
-#define MST_TAKE_SERVICE(field)
-#define MST_TAKE_CLIENT(field)
-#define MST_TAKE_RUN(field)
-#define MST_TAKE_RESTART(field)
-#define X(scope, name, unit, default_value, least, most, help) MST_TAKE_##scope(name)
-#include "proto/settings.def"
-#undef X
+    uint64_t *value = (uint64_t *)(void *)limits; /* in the order of the rows */
+
+    for (size_t i = 0; i < mst_setting_count; i++) {
+        if (mst_settings[i].scope == MST_SCOPE_LIMIT) {
+            *value++ = (uint64_t)mst_cli_number(cli, mst_settings[i].name);
+        }
+    }
 }
 
 /* Cuts `list` at its commas; one address more than a service takes is found, to be refused. */

@@ -124,9 +124,7 @@ static void print_missing(const struct mst_status *status)
     struct missing missing = {.members = &status->members};
 
     mst_status_each_missing(status, print_one_missing, &missing);
-    if (missing.count > NAMES_SHOWN) {
-        mst_cli_put(" and %u more", missing.count - NAMES_SHOWN);
-    }
+    mst_cli_put_more(missing.count, NAMES_SHOWN);
     if (missing.count > 0) {
         mst_cli_put("\n");
     }
@@ -343,9 +341,7 @@ static void end_notice(const struct notices *notices)
     if (notices->count == 0 || notices->lines > NAMES_SHOWN) {
         return;
     }
-    if (notices->count > NAMES_SHOWN) {
-        mst_cli_put(" and %u more", notices->count - NAMES_SHOWN);
-    }
+    mst_cli_put_more(notices->count, NAMES_SHOWN);
     mst_cli_say(": %.*s (%.*s%s%.*s), ",
                 MST_TEXT_ARGS(notice->reason[0] != '\0' ? notice->reason : "no reason is given"),
                 MST_TEXT_ARGS(notice->source[0] != '\0' ? notice->source : "by hand"),
@@ -417,9 +413,7 @@ static void print_preemption(const struct mst_status *status)
         mst_cli_put("agreed: all save step %" PRId64 "; saved by %u of %u", now.step, now.saved,
                     now.of);
         mst_preemption_each_missing(status, &now, print_not_saved, &missing);
-        if (missing.count > NAMES_SHOWN) {
-            mst_cli_put(" and %u more", missing.count - NAMES_SHOWN);
-        }
+        mst_cli_put_more(missing.count, NAMES_SHOWN);
         mst_cli_put("\n");
         return;
     case MST_PREEMPTION_AGAIN:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/protobuf.h"
+#include "proto/settings.h"
 
 void mst_input_drain(struct mst_core *core)
 {
@@ -67,37 +68,31 @@ static muster_status request_again(struct mst_core *core, struct mst_native_aren
  *
  * Lease, count of the limits, and each limit as its value, the size of its name, its
  * name. By name, so that a row of settings.def may be added, removed or moved. */
-#define LIMIT_VALUE_SERVICE(name)
-#define LIMIT_VALUE_CLIENT(name)
-#define LIMIT_VALUE_RUN(name)
-#define LIMIT_VALUE_RESTART(name)
-#define LIMIT_VALUE_LIMIT(name) {#name, sizeof #name - 1, offsetof(struct mst_limits, name)},
-#define X(scope, name, unit, default_value, least, most, help) LIMIT_VALUE_##scope(name)
+enum { LIMIT_HEAD = 9, RESUME_HEAD = 16, LIMIT_COUNT = sizeof(struct mst_limits) / 8 };
 
-static const struct limit {
-    const char *name;
-    size_t name_size, place;
-} limits[] = {
-#include "proto/settings.def"
-};
-
-#undef X
-
-#define LIMIT_COUNT (sizeof limits / sizeof limits[0])
-
-enum { LIMIT_HEAD = 9, RESUME_HEAD = 16 };
-
-static uint64_t *limit_of(struct mst_core_config *config, const struct limit *limit)
+/* The rows of limits, from `row` on; the values of the struct stand in the order of the rows. NULL:
+ * that was the last. */
+static const struct mst_setting *limit_from(const struct mst_setting *row)
 {
-    return (uint64_t *)(void *)((unsigned char *)&config->limits + limit->place);
+    const struct mst_setting *end = mst_settings + mst_setting_count;
+
+    while (row < end && row->scope != MST_SCOPE_LIMIT) {
+        row++;
+    }
+    return row < end ? row : NULL;
+}
+
+static uint64_t *values_of(struct mst_core_config *config)
+{
+    return (uint64_t *)(void *)&config->limits;
 }
 
 size_t mst_input_config_bytes(void)
 {
     size_t size = RESUME_HEAD;
 
-    for (size_t i = 0; i < LIMIT_COUNT; i++) {
-        size += LIMIT_HEAD + limits[i].name_size;
+    for (const struct mst_setting *row = mst_settings; (row = limit_from(row)); row++) {
+        size += LIMIT_HEAD + strlen(row->name);
     }
     return size;
 }
@@ -105,23 +100,29 @@ size_t mst_input_config_bytes(void)
 void mst_input_config_write(unsigned char *at, const struct mst_core_config *config)
 {
     struct mst_core_config copy = *config;
+    const uint64_t *value = values_of(&copy);
 
     mst_put_u64(at, copy.lease_ns);
     mst_put_u64(at + 8, LIMIT_COUNT);
     at += RESUME_HEAD;
-    for (size_t i = 0; i < LIMIT_COUNT; i++) {
-        mst_put_u64(at, *limit_of(&copy, &limits[i]));
-        at[8] = (unsigned char)limits[i].name_size;
-        memcpy(at + LIMIT_HEAD, limits[i].name, limits[i].name_size);
-        at += LIMIT_HEAD + limits[i].name_size;
+    for (const struct mst_setting *row = mst_settings; (row = limit_from(row)); row++) {
+        size_t size = strlen(row->name);
+
+        mst_put_u64(at, *value++);
+        at[8] = (unsigned char)size;
+        memcpy(at + LIMIT_HEAD, row->name, size);
+        at += LIMIT_HEAD + size;
     }
 }
 
-static const struct limit *find_limit(const unsigned char *name, size_t size)
+/* The value of a limit; NULL: this version does not know it. */
+static uint64_t *find_limit(struct mst_core_config *config, const unsigned char *name, size_t size)
 {
-    for (size_t i = 0; i < LIMIT_COUNT; i++) {
-        if (limits[i].name_size == size && memcmp(limits[i].name, name, size) == 0) {
-            return &limits[i];
+    uint64_t *value = values_of(config);
+
+    for (const struct mst_setting *row = mst_settings; (row = limit_from(row)); row++, value++) {
+        if (mst_slice_equal(mst_slice_text(row->name), mst_slice_of(name, size))) {
+            return value;
         }
     }
     return NULL;
@@ -143,18 +144,18 @@ bool mst_input_config_read(struct mst_slice body, struct mst_core_config *config
     at += RESUME_HEAD;
     left -= RESUME_HEAD;
     for (; count > 0; count--) {
-        const struct limit *limit;
+        uint64_t *value;
 
         if (left < LIMIT_HEAD || left - LIMIT_HEAD < at[8]) {
             return false;
         }
-        limit = find_limit(at + LIMIT_HEAD, at[8]);
-        if (!limit) {
+        value = find_limit(config, at + LIMIT_HEAD, at[8]);
+        if (!value) {
             return false;
         }
-        *limit_of(config, limit) = mst_get_u64(at);
-        left -= LIMIT_HEAD + limit->name_size;
-        at += LIMIT_HEAD + limit->name_size;
+        *value = mst_get_u64(at);
+        left -= LIMIT_HEAD + at[8];
+        at += LIMIT_HEAD + at[8];
     }
     return left == 0;
 }
