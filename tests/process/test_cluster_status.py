@@ -151,6 +151,15 @@ def test_many_clusters_are_told_up_to_a_bound(told):
     assert len(found.families["muster_closures_queued"].samples) == 64
 
 
+def test_a_cluster_behind_many_keys_is_told(told):
+    """Before the status of a cluster lie more keys than the core lists in one page. The status is
+    reported all the same. [Metrics]"""
+    service = told({f"a{i:04}": "no status" for i in range(300)} | {"z": "queued=1"})
+    assert [cluster["name"] for cluster in clusters_of(service)] == ["z"]
+    samples = service.http.metrics().families["muster_closures_queued"].samples
+    assert [sample.labels["cluster"] for sample in samples] == ["z"]
+
+
 def test_a_cluster_goes_with_its_coordinator(told):
     """A coordinator closes. The status of its cluster and its metrics go with it. [Metrics]"""
     service = told({})

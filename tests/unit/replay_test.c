@@ -243,6 +243,37 @@ static void a_replay_tells_the_same_story(void **state)
     free_stage(stage);
 }
 
+static void hold(struct stage *stage, const char *why)
+{
+    const struct mst_input_listener listener = mst_recorder_listener(stage->recorder);
+
+    mst_core_hold(stage->core, why);
+    listener.heard(listener.ctx, &(struct mst_input){
+                                     .type = MST_RECORD_HOLD, .now_ns = stage->now_ns, .why = why});
+}
+
+/* The core is held for a while, as by a full disk. The replay refuses the same writes. [The same
+ * story] */
+static void a_hold_is_replayed(void **state)
+{
+    struct stage *stage = new_stage(), *replay = new_replay();
+
+    (void)state;
+    assert_int_equal(record(stage, 0), MUSTER_OK);
+    come(stage, 1);
+    append(stage, 1, "0", 1);
+    hold(stage, "the disk is full");
+    append(stage, 1, "1", 1);
+    hold(stage, NULL);
+    append(stage, 1, "2", 1);
+    mst_recorder_stop(stage->recorder);
+    assert_int_equal(replay_bytes(replay, stage->file, stage->size), MUSTER_OK);
+    assert_string_equal(replay->story, stage->story);
+    assert_true(replay->about.digest == mst_core_kept_digest(stage->core));
+    free_stage(replay);
+    free_stage(stage);
+}
+
 /* A record begins with a state. The replay begins with what was there. [The same story] */
 static void it_begins_with_what_was_there(void **state)
 {
@@ -576,6 +607,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_replay_tells_the_same_story),
+        cmocka_unit_test(a_hold_is_replayed),
         cmocka_unit_test(it_begins_with_what_was_there),
         cmocka_unit_test(large_requests_are_recorded),
         cmocka_unit_test(what_was_refused_stays_refused),
