@@ -121,8 +121,8 @@ static int run(struct mst_cli *cli)
     unsigned kind = 0;
     bool random = strcmp(verb, "random") == 0;
     const char *flag;
-    char error[256];
     int64_t index;
+    int code;
 
     while (kind < MST_STRIKE_KINDS && strcmp(verb, mst_strike_word(kind)) != 0) {
         kind++;
@@ -139,11 +139,9 @@ static int run(struct mst_cli *cli)
     if (random) {
         return mst_cli_chaos_random(&target);
     }
-    if (mst_setting_parse(&index_row, cli->arguments[1] + (cli->arguments[1][0] == '#'), &index,
-                          error, sizeof error) != MUSTER_OK) {
-        return mst_cli_usage(cli, "%s", error);
-    }
-    return strike_index(&target, (enum mst_strike_kind)kind, index);
+    code = mst_cli_argument(cli, &index_row, cli->arguments[1] + (cli->arguments[1][0] == '#'),
+                            &index);
+    return code == MST_CLI_OK ? strike_index(&target, (enum mst_strike_kind)kind, index) : code;
 }
 
 const struct mst_cli_command mst_cli_chaos = {

@@ -85,6 +85,9 @@ struct mst_cli_value *mst_cli_flag_of(struct mst_cli *cli, const char *word, siz
 
 /* Parses. OK, or an exit code after one line on stderr; -1: the help was asked for. */
 int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv);
+/* Reads an argument by a row. OK, or an exit code after one line. */
+int mst_cli_argument(const struct mst_cli *cli, const struct mst_setting *row, const char *word,
+                     int64_t *out);
 void mst_cli_release(struct mst_cli *cli);
 
 void mst_cli_help(const struct mst_cli *cli);

@@ -149,12 +149,6 @@ static void offer(struct line *line, const char *word, const char *about)
     mst_cli_put("\n");
 }
 
-static void leave_to_shell(struct line *line, const char *what)
-{
-    line->offered++;
-    mst_cli_put("%s\n", what);
-}
-
 /* Each word of a list that is parted by any of `by`. */
 static void offer_each(struct line *line, const char *list, size_t size, const char *by)
 {
@@ -270,6 +264,22 @@ static void offer_flags(struct line *line)
     offer(line, "--help", "what the command does, and its flags");
 }
 
+/* A word of a usage line, or of a flag's value, that the shell completes. */
+static void leave_kind_to_shell(struct line *line, const char *word, size_t size)
+{
+    static const struct {
+        const char *word, *shell;
+    } kinds[] = {
+        {"PROGRAM", ":commands"}, {"FILE", ":files"}, {"DIR", ":folders"}, {"FOLDER", ":folders"}};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strlen(kinds[i].word) == size && strncmp(kinds[i].word, word, size) == 0) {
+            line->offered++;
+            mst_cli_put("%s\n", kinds[i].shell);
+        }
+    }
+}
+
 static void offer_value(struct line *line, const struct mst_setting *row)
 {
     const char *word = mst_cli_flag_word(row);
@@ -278,10 +288,8 @@ static void offer_value(struct line *line, const struct mst_setting *row)
         offer_each(line, row->choices, strlen(row->choices), ", ");
     } else if (strcmp(row->name, "job") == 0 && line->command->finds_job) {
         offer_jobs(line);
-    } else if (strcmp(word, "FILE") == 0) {
-        leave_to_shell(line, ":files");
-    } else if (strcmp(word, "FOLDER") == 0 || strcmp(word, "DIR") == 0) {
-        leave_to_shell(line, ":folders");
+    } else {
+        leave_kind_to_shell(line, word, strlen(word));
     }
 }
 
@@ -346,16 +354,7 @@ static void offer_actions(struct line *line)
 /* What the word of a usage line stands for: itself, or something of a kind. */
 static void offer_kind(struct line *line, const char *word, size_t size, bool of_key)
 {
-    static const struct {
-        const char *word, *shell;
-    } kinds[] = {
-        {"PROGRAM", ":commands"}, {"FILE", ":files"}, {"DIR", ":folders"}, {"FOLDER", ":folders"}};
-
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strlen(kinds[i].word) == size && strncmp(kinds[i].word, word, size) == 0) {
-            leave_to_shell(line, kinds[i].shell);
-        }
-    }
+    leave_kind_to_shell(line, word, size);
     if (islower((unsigned char)*word)) {
         offer_each(line, word, size, "|");
     } else if (size == 5 && strncmp(word, "INDEX", size) == 0) {
@@ -428,7 +427,7 @@ static void complete_line(struct line *line)
     if (line->wanted) {
         offer_value(line, line->wanted->row);
     } else if (line->command->runs_program && line->arguments > 0) {
-        leave_to_shell(line, ":files");
+        mst_cli_put(":files\n");
     } else if (*line->current == '-' && !line->only_arguments) {
         offer_flags(line);
     } else {

@@ -521,6 +521,16 @@ int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, ch
     return code;
 }
 
+int mst_cli_argument(const struct mst_cli *cli, const struct mst_setting *row, const char *word,
+                     int64_t *out)
+{
+    char error[256];
+
+    return mst_setting_parse(row, word, out, error, sizeof error) == MUSTER_OK
+               ? MST_CLI_OK
+               : mst_cli_usage(cli, "%s", error);
+}
+
 void mst_cli_put(const char *format, ...)
 {
     va_list args;

@@ -114,20 +114,6 @@ static int value_of(const struct job *job, const char *word, char **owned, struc
     return code;
 }
 
-static bool number_of(const struct job *job, const char *what, const char *word, int64_t least,
-                      int64_t *out)
-{
-    const struct mst_setting row = {
-        .unit = MST_UNIT_COUNT, .name = what, .least = least, .most = INT64_MAX};
-    char error[256];
-
-    if (mst_setting_parse(&row, word, out, error, sizeof error) != MUSTER_OK) {
-        (void)mst_cli_usage(job->cli, "%s", error);
-        return false;
-    }
-    return true;
-}
-
 /* ---- output ---- */
 
 static json_t *whole(const char *key, struct muster_slice value, uint64_t revision, uint64_t age_ms)
@@ -186,6 +172,8 @@ static int get(struct job *job)
  * it. */
 static int write_value(struct job *job)
 {
+    static const struct mst_setting revision_row = {
+        .unit = MST_UNIT_COUNT, .name = "REVISION", .most = INT64_MAX};
     const struct action *action = job->action;
     struct muster_slice value = {0};
     int64_t expected = 0, limit_ms;
@@ -194,7 +182,8 @@ static int write_value(struct job *job)
     muster_status status;
     int code;
 
-    if (!action->write && !number_of(job, "REVISION", job->words[1], 0, &expected)) {
+    if (!action->write &&
+        mst_cli_argument(job->cli, &revision_row, job->words[1], &expected) != MST_CLI_OK) {
         return MST_CLI_USAGE;
     }
     code = value_of(job, job->words[job->count - 1], &owned, &value);
@@ -212,9 +201,12 @@ static int write_value(struct job *job)
 
 static int add(struct job *job)
 {
+    static const struct mst_setting delta_row = {
+        .unit = MST_UNIT_COUNT, .name = "DELTA", .least = -INT64_MAX, .most = INT64_MAX};
     int64_t delta = 1, sum = 0;
 
-    if (job->count > 1 && !number_of(job, "DELTA", job->words[1], -INT64_MAX, &delta)) {
+    if (job->count > 1 &&
+        mst_cli_argument(job->cli, &delta_row, job->words[1], &delta) != MST_CLI_OK) {
         return MST_CLI_USAGE;
     }
     if (muster_key_add(job->client, job->words[0], delta, NULL,

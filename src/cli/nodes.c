@@ -1,30 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/nodes.h"
 
+#include <stdlib.h>
+
 #define NAMES_SHOWN 8u
 
-static bool comes_before(const struct mst_who *who, enum mst_role role, uint32_t index)
+static int compare(const void *wanted, const void *member)
 {
-    return who->role != role ? who->role < role : who->index < index;
+    const struct mst_who *a = wanted, *b = &((const struct mst_item *)member)->who;
+
+    return a->role != b->role ? (int)a->role - (int)b->role
+                              : (a->index > b->index) - (a->index < b->index);
 }
 
 static const struct mst_who *find(const struct mst_item *members, size_t count, enum mst_role role,
                                   uint32_t index)
 {
-    size_t low = 0, high = count;
+    const struct mst_who wanted = {.role = role, .index = index};
+    const struct mst_item *found = bsearch(&wanted, members, count, sizeof *members, compare);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (comes_before(&members[middle].who, role, index)) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < count && members[low].who.role == role && members[low].who.index == index
-               ? &members[low].who
-               : NULL;
+    return found ? &found->who : NULL;
 }
 
 static bool is_silently_lost(const struct mst_who *who)
