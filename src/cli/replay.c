@@ -16,7 +16,7 @@
 #include "cli/print.h"
 #include "os/clock.h"
 #include "service/journal/replay.h"
-#include "service/server/log_line.h"
+#include "service/server/log.h"
 
 /* The whole story: of one file, or of all in a folder in their order. */
 struct story {

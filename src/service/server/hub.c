@@ -14,7 +14,6 @@
 #include "os/system.h"
 #include "proto/native/native.h"
 #include "service/server/connection.h"
-#include "service/server/log_line.h"
 #include "service/server/peer.h"
 
 #define BATCH 32u            /* requests of one connection in one turn */
@@ -736,29 +735,29 @@ static void on_trace(void *ctx, const struct mst_trace *line)
 }
 
 muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
-                              uint64_t lease_ns, const struct mst_limits *limits,
-                              uint64_t buffered_bytes_max,
-                              const struct mst_uv_journal_config *journal, struct muster_error *err)
+                              const struct mst_uv_service_config *config, struct muster_error *err)
 {
-    struct mst_core_config config = {
-        .lease_ns = lease_ns, .limits = *limits, .trace = on_trace, .trace_ctx = hub};
+    struct mst_core_config core = {.lease_ns = config->lease_ns,
+                                   .limits = config->limits,
+                                   .trace = on_trace,
+                                   .trace_ctx = hub};
     muster_status status;
 
-    mst_system_random(config.secret.halves, 2);
+    mst_system_random(core.secret.halves, 2);
     memset(hub, 0, sizeof *hub);
     hub->loop = loop;
     hub->log = log;
-    hub->limits = *limits;
-    hub->patience_ns = lease_ns > PATIENCE_NS ? lease_ns : PATIENCE_NS;
+    hub->limits = config->limits;
+    hub->patience_ns = mst_later(config->lease_ns, PATIENCE_NS);
     hub->mem = mst_uv_reserve_init(&hub->reserve);
-    mst_uv_pressure_init(&hub->pressure, &hub->mem, buffered_bytes_max);
+    mst_uv_pressure_init(&hub->pressure, &hub->mem, config->buffered_bytes_max);
     mst_list_init(&hub->dirty);
     mst_list_init(&hub->ready);
     mst_list_init(&hub->probation);
     mst_list_init(&hub->quiet);
     mst_list_init(&hub->unproven);
     hub->recovering = true;
-    status = mst_uv_feed_init(&hub->feed, loop, log, &config, journal, &hub->mem, err);
+    status = mst_uv_feed_init(&hub->feed, loop, log, &core, &config->journal, &hub->mem, err);
     hub->recovering = false;
     hub->core = hub->feed.core;
     hub->last_id = hub->feed.last_conn;

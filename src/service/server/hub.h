@@ -37,6 +37,7 @@
 #include "service/server/log.h"
 #include "service/server/pressure.h"
 #include "service/server/reserve.h"
+#include "service/server/service.h"
 
 #define MST_UV_READ_BYTES 65536u
 #define MST_UV_BUCKETS 16384u /* a power of two; ids are consecutive, so chains are even */
@@ -79,10 +80,7 @@ struct mst_uv_hub {
 /* Recovers what the journal has, if there is one. Any failure: `err` is one line. `log` and `loop`
  * outlive the hub. */
 muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
-                              uint64_t lease_ns, const struct mst_limits *limits,
-                              uint64_t buffered_bytes_max,
-                              const struct mst_uv_journal_config *journal,
-                              struct muster_error *err);
+                              const struct mst_uv_service_config *config, struct muster_error *err);
 void mst_uv_hub_fini(struct mst_uv_hub *hub); /* after the loop has closed all handles */
 
 /* Takes over a connected socket. */

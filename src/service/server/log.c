@@ -7,16 +7,46 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
-#include "service/server/log_line.h"
 
 #define LINE_MAX_BYTES 2048
 #define PIPE_ATOMIC 4096 /* a pipe that polls writable takes this much without blocking */
 
 static struct mst_uv_log *newest;
+
+size_t mst_log_time(char text[MST_LOG_TIME_ROOM], const struct timespec *at)
+{
+    struct tm day;
+    size_t size;
+
+    (void)gmtime_r(&at->tv_sec, &day);
+    size = strftime(text, MST_LOG_TIME_ROOM, "%Y-%m-%dT%H:%M:%S", &day);
+    return size +
+           (size_t)snprintf(text + size, MST_LOG_TIME_ROOM - size, ".%06ldZ", at->tv_nsec / 1000);
+}
+
+const char *mst_log_level(enum mst_level level)
+{
+    static const char *const words[] = {
+        [MST_ERROR] = "error", [MST_WARN] = "warn", [MST_INFO] = "info", [MST_DEBUG] = "debug"};
+
+    return words[level];
+}
+
+void mst_log_story(char text[MST_LOG_STORY_ROOM], const struct mst_trace *line)
+{
+    char job[1024];
+
+    if (line->job.size == 0) {
+        (void)snprintf(text, MST_LOG_STORY_ROOM, "%s", line->text);
+        return;
+    }
+    mst_text_print(job, sizeof job, "%.*s",
+                   MST_SLICE_ARGS(line->job)); /* a client chose it: it must not begin a line */
+    (void)snprintf(text, MST_LOG_STORY_ROOM, "%s: %s", job, line->text);
+}
 
 void mst_uv_log_init(struct mst_uv_log *log, int fd, enum mst_level level)
 {

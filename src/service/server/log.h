@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "service/core/core.h"
 
@@ -22,6 +23,20 @@ struct mst_uv_log {
     uint64_t dropped;
     char bytes[MST_UV_LOG_BYTES];
 };
+
+/* ---- the format of a line, also for a replay ---- */
+
+enum { MST_LOG_TIME_ROOM = 32, MST_LOG_STORY_ROOM = 2048 };
+
+/* "2026-11-21T09:30:00.123456Z"; how long it is. */
+size_t mst_log_time(char text[MST_LOG_TIME_ROOM], const struct timespec *at);
+
+const char *mst_log_level(enum mst_level level);
+
+/* What follows the component: "job: text", or the text alone if no job is named. */
+void mst_log_story(char text[MST_LOG_STORY_ROOM], const struct mst_trace *line);
+
+/* ---- the log ---- */
 
 void mst_uv_log_init(struct mst_uv_log *log, int fd, enum mst_level level);
 void mst_uv_log_fini(struct mst_uv_log *log); /* flushes once more */

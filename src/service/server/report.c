@@ -334,12 +334,12 @@ void mst_uv_report_phase(struct mst_uv_report *report, enum mst_http_phase phase
 /* ---- opening ---- */
 
 static muster_status listen_http(struct mst_uv_report *report,
-                                 const struct mst_uv_report_config *config,
+                                 const struct mst_uv_service_config *config,
                                  struct muster_error *err)
 {
     struct muster_error reason;
-    muster_status status =
-        mst_uv_listener_open(&report->listener, config->http, config->anywhere, &reason);
+    muster_status status = mst_uv_listener_open(&report->listener, config->http,
+                                                config->secret || config->insecure, &reason);
 
     return status == MUSTER_OK ? status
                                : mst_fail(err, status, reason.os_errno, "--http: %s", reason.text);
@@ -355,16 +355,17 @@ static void name_host(struct mst_uv_report *report, const char *http)
 }
 
 muster_status mst_uv_report_open(struct mst_uv_report *report, uv_loop_t *loop,
-                                 struct mst_uv_hub *hub, const struct mst_uv_report_config *config,
+                                 struct mst_uv_hub *hub, const struct mst_uv_service_config *config,
+                                 const char *address, unsigned connections_max,
                                  struct muster_error *err)
 {
     struct mst_http_config http = {.wake = wake,
                                    .wake_ctx = report,
-                                   .connections_max = config->connections_max,
-                                   .status_open = config->status_open};
+                                   .connections_max = connections_max,
+                                   .status_open = config->insecure};
     muster_status status;
 
-    *report = (struct mst_uv_report){.hub = hub, .address = config->address, .job = config->job};
+    *report = (struct mst_uv_report){.hub = hub, .address = address, .job = config->job};
     if (!config->http || !*config->http) {
         return MUSTER_OK;
     }

@@ -9,6 +9,7 @@
 #include "service/server/http.h"
 #include "service/server/hub.h"
 #include "service/server/listener.h"
+#include "service/server/service.h"
 
 struct mst_uv_report {
     struct mst_http *http; /* NULL: closed */
@@ -24,19 +25,12 @@ struct mst_uv_report {
     struct mst_histogram key_times[MST_KEY_OPS];
 };
 
-struct mst_uv_report_config {
-    const char *http;         /* HOST:PORT; NULL or empty: stays closed */
-    const char *job;          /* the one /status.json shows */
-    const char *address;      /* of the service; may be filled in later, until it serves */
-    unsigned connections_max; /* above 0 */
-    bool anywhere;            /* on addresses that others can reach, too */
-    bool status_open;         /* and the status is open to them, not only health and metrics */
-};
-
-/* The port answers from here on, as starting: before the hub has its state, which may take its time
- * to come back. EINVAL, EEXISTS, ENOMEM: `err` is one line. */
+/* The port answers from here on, as starting: before the hub has its state, whose recovery may take
+ * time. `address` is that of the service; it may be filled in later, until it serves. EINVAL,
+ * EEXISTS, ENOMEM: `err` is one line. */
 muster_status mst_uv_report_open(struct mst_uv_report *report, uv_loop_t *loop,
-                                 struct mst_uv_hub *hub, const struct mst_uv_report_config *config,
+                                 struct mst_uv_hub *hub, const struct mst_uv_service_config *config,
+                                 const char *address, unsigned connections_max,
                                  struct muster_error *err);
 
 /* The loop turns from now on, or is about to end. */

@@ -404,20 +404,6 @@ static void close_loop(uv_loop_t *loop)
     MST_ASSERT(code == 0);
 }
 
-static muster_status open_report(struct mst_uv_service *service,
-                                 const struct mst_uv_service_config *config,
-                                 struct muster_error *err)
-{
-    const struct mst_uv_report_config report = {.http = config->http,
-                                                .job = config->job,
-                                                .address = service->address,
-                                                .connections_max = service->http_room,
-                                                .anywhere = config->secret || config->insecure,
-                                                .status_open = config->insecure};
-
-    return mst_uv_report_open(&service->report, &service->loop, &service->hub, &report, err);
-}
-
 muster_status mst_uv_service_open(struct mst_uv_service **out,
                                   const struct mst_uv_service_config *config,
                                   struct muster_error *err)
@@ -438,11 +424,11 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     service->loop.data = service;
     divide_descriptors(service, config->http && *config->http);
     mst_uv_log_init(&service->log, STDERR_FILENO, config->log_level);
-    status = open_report(service, config, err); /* first: it reports a recovery */
+    /* First: it reports a recovery. */
+    status = mst_uv_report_open(&service->report, &service->loop, &service->hub, config,
+                                service->address, service->http_room, err);
     if (status == MUSTER_OK) {
-        status =
-            mst_uv_hub_init(&service->hub, &service->loop, &service->log, config->lease_ns,
-                            &config->limits, config->buffered_bytes_max, &config->journal, err);
+        status = mst_uv_hub_init(&service->hub, &service->loop, &service->log, config, err);
     }
     if (status != MUSTER_OK) {
         mst_uv_report_close(&service->report);
