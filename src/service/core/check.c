@@ -34,8 +34,7 @@ static void check_waiting(const struct mst_waiter *waiter)
     MST_ASSERT(mst_command_waits(waiter->command));
     MST_ASSERT(!mst_list_linked(&waiter->todo.link));
     if (waiter->command == MST_GET || waiter->command == MST_WAIT) {
-        MST_ASSERT(waiter->keys.pending > 0 && waiter->keys.pending <= waiter->keys.wait_count);
-        MST_ASSERT(waiter->keys.wait_count <= waiter->keys.room);
+        MST_ASSERT(waiter->keys.pending > 0 && waiter->keys.pending <= waiter->keys.room);
     } else if (waiter->command == MST_WATCH) {
         MST_ASSERT(mst_list_linked(&waiter->watch.in_prefix) ==
                    ((waiter->watch.kinds & MST_WATCH_KEYS) != 0));

@@ -44,13 +44,8 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
     core->mem = *mem;
     core->config = *config;
     core->secret = config->secret;
-    core->items = mst_mem_array(mem, MST_PAGE_ITEMS + 1, sizeof(*core->items)); /* and a RESET */
     core->staged = mst_mem_array(mem, (size_t)config->limits.batch_max, sizeof(*core->staged));
-    core->sorted = mst_mem_array(mem, MST_SCAN_SORTED, sizeof(const struct mst_key *));
-    if (!core->items || !core->staged || !core->sorted) {
-        mst_mem_release(mem, core->sorted);
-        mst_mem_release(mem, core->items);
-        mst_mem_release(mem, core->staged);
+    if (!core->staged) {
         mst_mem_release(mem, core);
         return MUSTER_ENOMEM;
     }
@@ -103,9 +98,7 @@ void mst_core_free(struct mst_core *core)
     }
     mst_past_free_all(core);
     mem = core->mem;
-    mst_mem_release(&mem, core->items);
     mst_mem_release(&mem, core->staged);
-    mst_mem_release(&mem, core->sorted);
     mst_mem_release(&mem, core);
 }
 

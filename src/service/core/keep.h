@@ -13,6 +13,7 @@
 #include "service/core/job.h"
 #include "service/core/round.h"
 
+void mst_keep_cause(struct mst_archive *archive, enum mst_cause *cause, int32_t *code);
 void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct mst_alarm *alarm);
 
 void mst_keep_members(struct mst_archive *archive, struct mst_job *job);

@@ -2,6 +2,12 @@
 /* Jobs in the order they came, jobs that ended in the order they ended, and connections. */
 #include "service/core/keep.h"
 
+void mst_keep_cause(struct mst_archive *archive, enum mst_cause *cause, int32_t *code)
+{
+    MST_ARCHIVE_ENUM(archive, *cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LAST);
+    mst_archive_i32(archive, code);
+}
+
 void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct mst_alarm *alarm)
 {
     struct mst_alarm kept = *alarm;

@@ -14,8 +14,7 @@ static void keep_fault(struct mst_archive *archive, struct mst_member *member)
     if (seat->fault_revision == 0) {
         return;
     }
-    MST_ARCHIVE_ENUM(archive, seat->fault_cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LAST);
-    mst_archive_i32(archive, &seat->fault_code);
+    mst_keep_cause(archive, &seat->fault_cause, &seat->fault_code);
     mst_archive_blob(archive, &seat->fault_text);
     mst_archive_u64(archive, &seat->fault_ns);
     mst_archive_u32(archive, &seat->fault_told_by);
@@ -52,8 +51,7 @@ static void keep_seat(struct mst_archive *archive, struct mst_member *member)
     }
     mst_archive_u32(archive, &seat->rank);
     mst_archive_bool(archive, &seat->gone);
-    MST_ARCHIVE_ENUM(archive, seat->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LAST);
-    mst_archive_i32(archive, &seat->code);
+    mst_keep_cause(archive, &seat->cause, &seat->code);
     mst_archive_u64(archive, &seat->pid);
     mst_archive_u32(archive, &seat->agent);
     mst_archive_u64(archive, &seat->heard_ns);
@@ -72,8 +70,7 @@ static void keep_member(struct mst_archive *archive, struct mst_member *member)
 
     mst_archive_u64(archive, &member->incarnation);
     MST_ARCHIVE_ENUM(archive, member->end, enum mst_state, 0, MST_LEFT);
-    MST_ARCHIVE_ENUM(archive, member->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LAST);
-    mst_archive_i32(archive, &member->code);
+    mst_keep_cause(archive, &member->cause, &member->code);
     mst_archive_u32(archive, &member->losses);
     mst_archive_blob(archive, &member->text);
     mst_archive_blob(archive, &member->host);

@@ -4,8 +4,7 @@
 
 static void keep_record(struct mst_archive *archive, struct mst_record *record)
 {
-    MST_ARCHIVE_ENUM(archive, record->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LAST);
-    mst_archive_i32(archive, &record->code);
+    mst_keep_cause(archive, &record->cause, &record->code);
     mst_archive_u64(archive, &record->at_ns);
     mst_archive_u32(archive, &record->told_by);
     mst_archive_bool(archive, &record->gone);

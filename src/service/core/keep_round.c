@@ -73,8 +73,7 @@ static void keep_part(struct mst_archive *archive, struct mst_round *round, uint
     mst_archive_bool(archive, &part->arrived);
     mst_archive_bool(archive, &part->lost);
     mst_archive_bool(archive, &part->differs);
-    MST_ARCHIVE_ENUM(archive, part->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LAST);
-    mst_archive_i32(archive, &part->code);
+    mst_keep_cause(archive, &part->cause, &part->code);
     mst_archive_u32(archive, &part->place);
     mst_archive_blob(archive, &part->data);
     if (archive->loading) {
@@ -148,8 +147,7 @@ static void keep_who(struct mst_archive *archive, struct mst_who *who)
     mst_archive_u64(archive, &who->incarnation);
     MST_ARCHIVE_ENUM(archive, who->role, enum mst_role, MST_ROLE_OBSERVER, MST_ROLE_AGENT);
     MST_ARCHIVE_ENUM(archive, who->state, enum mst_state, 0, MST_SPARE);
-    MST_ARCHIVE_ENUM(archive, who->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LAST);
-    mst_archive_i32(archive, &who->code);
+    mst_keep_cause(archive, &who->cause, &who->code);
     mst_archive_u32(archive, &who->losses);
     MST_ARCHIVE_U64S(archive, &who->heard_ms, &who->pid);
     mst_archive_u32(archive, &who->node);

@@ -431,7 +431,7 @@ void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_s
 
 void mst_key_stop(struct mst_waiter *waiter)
 {
-    for (uint32_t i = 0; i < waiter->keys.wait_count; i++) {
+    for (uint32_t i = 0; i < waiter->keys.room; i++) {
         struct mst_key_wait *wait = &waiter->keys.waits[i];
         struct mst_key *key = wait->key;
 
@@ -446,9 +446,8 @@ void mst_key_stop(struct mst_waiter *waiter)
 }
 
 static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace *space,
-                                  struct mst_slice name)
+                                  struct mst_slice name, struct mst_key_wait *wait)
 {
-    struct mst_key_wait *wait = &waiter->keys.waits[waiter->keys.wait_count];
     struct mst_key *key = mst_key_find(space, name);
 
     if (key && key->value) {
@@ -468,7 +467,6 @@ static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace
     wait->key = key;
     wait->waiter = waiter;
     mst_list_append(&key->waits, &wait->in_key);
-    waiter->keys.wait_count++;
     waiter->keys.pending++;
     return MUSTER_OK;
 }
@@ -498,7 +496,7 @@ static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *sp
         return MUSTER_ENOMEM;
     }
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
-        status = wait_for_one(waiter, space, names[i]);
+        status = wait_for_one(waiter, space, names[i], &waiter->keys.waits[i]);
     }
     if (status != MUSTER_OK || waiter->keys.pending == 0) {
         mst_key_stop(waiter);

@@ -55,7 +55,7 @@ void mst_pin_drop_round(struct mst_core *core, struct mst_round *round)
 
 /* ---- lists ---- */
 
-struct mst_key_wait *mst_pin_list(struct mst_waiter *waiter, uint32_t count)
+bool mst_pin_list(struct mst_waiter *waiter, uint32_t count)
 {
     MST_ASSERT(!waiter->keys.waits);
     waiter->keys.waits = mst_mem_array(&waiter->core->mem, count, sizeof(struct mst_key_wait));
@@ -64,7 +64,7 @@ struct mst_key_wait *mst_pin_list(struct mst_waiter *waiter, uint32_t count)
         waiter->link->awaited += count;
         waiter->core->awaited += count;
     }
-    return waiter->keys.waits;
+    return waiter->keys.waits != NULL;
 }
 
 void mst_pin_drop_list(struct mst_waiter *waiter)
@@ -74,7 +74,7 @@ void mst_pin_drop_list(struct mst_waiter *waiter)
         waiter->core->awaited -= waiter->keys.room;
         mst_mem_release(&waiter->core->mem, waiter->keys.waits);
         waiter->keys.waits = NULL;
-        waiter->keys.wait_count = 0;
+        waiter->keys.room = 0;
     }
 }
 

@@ -24,8 +24,8 @@ void mst_pin_leave_round(struct mst_core *core, struct mst_round *round);
 void mst_pin_drop_value(struct mst_core *core, struct mst_blob *value);
 void mst_pin_drop_round(struct mst_core *core, struct mst_round *round);
 
-/* The list of a waiter: NULL: no memory. */
-struct mst_key_wait *mst_pin_list(struct mst_waiter *waiter, uint32_t count);
+/* The list of a waiter, for this many keys. False: no memory. */
+bool mst_pin_list(struct mst_waiter *waiter, uint32_t count);
 void mst_pin_drop_list(struct mst_waiter *waiter);
 
 /* This reply's share of values and rounds. */

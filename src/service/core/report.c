@@ -62,16 +62,33 @@ static bool is_passed_on(const struct mst_session *session, const struct mst_req
            mst_status_is_passed_on(request->fault.code) && session->job->records.total > 0;
 }
 
+static void keep_fault(struct mst_job *job, struct mst_member *member, const struct mst_loss *loss)
+{
+    if (!member) {
+        mst_narrate(job, MST_INFO, "fault kind=%s", mst_cause_word(loss->cause));
+        mst_record_nobody(job, loss);
+        return;
+    }
+    tell_fault(member, loss);
+    if (mst_member_keep_fault(member, loss)) {
+        mst_record_add(member, loss, false);
+    }
+}
+
+/* Of this rank. NULL: a hang of which no rank is known to be the cause. */
 static muster_status fault(struct mst_session *session, struct mst_waiter *waiter,
                            struct mst_member *member, const struct mst_request *request)
 {
     enum mst_cause kind = request->fault.kind;
+    struct mst_job *job = session->job;
     struct mst_loss loss = {.cause = kind != MST_CAUSE_NONE ? kind : MST_CAUSE_FAULT,
-                            .code = request->fault.code,
+                            .code = member ? request->fault.code : 0,
                             .told_by = teller(session)};
     muster_status status;
 
-    if (request->fault.generation != session->job->generation || !mst_member_seated(member)) {
+    /* Before the first generation, and when the last one is over, no rank can hang. */
+    if (request->fault.generation != job->generation ||
+        !(member ? mst_member_seated(member) : job->rank_count > 0)) {
         return mst_generation_fence(session, waiter);
     }
     if (is_passed_on(session, request)) {
@@ -81,40 +98,10 @@ static muster_status fault(struct mst_session *session, struct mst_waiter *waite
     if (status != MUSTER_OK) {
         return status;
     }
-    tell_fault(member, &loss);
-    if (mst_member_keep_fault(member, &loss)) {
-        mst_record_add(member, &loss, false);
-    }
-    mst_blob_drop(&session->core->mem, loss.text);
-    mst_generation_attention(session->job, MST_INTERRUPT);
-    waiter->number = request->fault.pid != 0; /* an agent's report was taken */
-    return MUSTER_OK;
-}
-
-/* A hang of which no rank is known to be the cause. */
-static muster_status fault_of_nobody(struct mst_session *session, struct mst_waiter *waiter,
-                                     const struct mst_request *request)
-{
-    struct mst_job *job = session->job;
-    struct mst_loss loss = {.cause = request->fault.kind, .told_by = teller(session)};
-    muster_status status;
-
-    if (loss.told_by == 0) {
-        return MUSTER_EINVAL;
-    }
-    /* Before the first generation, and when the last one is over, no rank can hang. */
-    if (job->rank_count == 0 || request->fault.generation != job->generation) {
-        return mst_generation_fence(session, waiter);
-    }
-    status = copy_text(waiter, request->fault.text, &loss.text);
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    mst_narrate(job, MST_INFO, "fault kind=%s", mst_cause_word(loss.cause));
-    mst_record_nobody(job, &loss);
+    keep_fault(job, member, &loss);
     mst_blob_drop(&session->core->mem, loss.text);
     mst_generation_attention(job, MST_INTERRUPT);
-    waiter->number = 1;
+    waiter->number = request->fault.pid != 0; /* an agent's report was taken */
     return MUSTER_OK;
 }
 
@@ -128,7 +115,7 @@ static muster_status fault_of(struct mst_session *session, struct mst_waiter *wa
         return MUSTER_EINVAL;
     }
     if (request->fault.index == MST_INDEX_ANY) {
-        return fault_of_nobody(session, waiter, request);
+        return teller(session) != 0 ? fault(session, waiter, NULL, request) : MUSTER_EINVAL;
     }
     if (!member || !member->session || !means(member->session, session, request->fault.pid)) {
         return MUSTER_OK; /* the process has ended already, or is another one */

@@ -5,6 +5,8 @@
 
 #include "service/core/job.h"
 
+#define SORTED_MAX (MST_PAGE_ITEMS + 1)
+
 enum {
     FEW_CHANGES = 128, /* looked at before the names are */
     NAMES_MAX = 2048,  /* under a prefix, for the names to be the way */
@@ -53,10 +55,10 @@ static void sort_in(struct mst_scan *scan, const struct mst_key *key)
             high = middle;
         }
     }
-    if (low == MST_SCAN_SORTED) {
+    if (low == SORTED_MAX) {
         return;
     }
-    if (scan->sorted_count < MST_SCAN_SORTED) {
+    if (scan->sorted_count < SORTED_MAX) {
         scan->sorted_count++;
     }
     memmove(&sorted[low + 1], &sorted[low],

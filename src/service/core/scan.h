@@ -21,11 +21,9 @@ struct mst_scan {
     const struct mst_key *key;          /* the next one; NULL: no more that were found */
     uint64_t end;                       /* changes up to here were looked at; NEVER: all of them */
     uint32_t steps;                     /* changes that may still be looked at */
-    uint32_t sorted_count, sorted_next; /* of core->sorted; count 0: along the changes */
+    uint32_t sorted_count, sorted_next; /* of core->sorted, which holds a page and one more; count
+                                           0: along the changes */
 };
-
-/* Keys of core->sorted: what a page holds, and one more that shows that there is more. */
-#define MST_SCAN_SORTED (MST_PAGE_ITEMS + 1)
 
 /* One scan at a time. Deleted keys are found unless `after` is 0. */
 void mst_scan_begin(struct mst_scan *scan, struct mst_core *core, const struct mst_keyspace *space,

@@ -35,12 +35,12 @@ struct mst_core {
     struct mst_waiter *current;
     struct mst_effect effect;
     struct mst_reply reply;
-    struct mst_item *items;        /* MST_PAGE_ITEMS + 2 of them */
-    struct mst_staged *staged;     /* batch_max of them: a batch being prepared */
-    const struct mst_key **sorted; /* MST_SCAN_SORTED of them, see scan.h */
-    uint64_t walked;               /* records that were looked at for replies */
-    uint64_t pinned_bytes;         /* values and rounds, see pin.h */
-    uint64_t awaited;              /* places in the lists of the waits for keys */
+    struct mst_item items[MST_PAGE_ITEMS + 1]; /* and a RESET */
+    struct mst_staged *staged;                 /* batch_max of them: a batch being prepared */
+    const struct mst_key *sorted[MST_PAGE_ITEMS + 1]; /* see scan.h */
+    uint64_t walked;                                  /* records that were looked at for replies */
+    uint64_t pinned_bytes;                            /* values and rounds, see pin.h */
+    uint64_t awaited; /* places in the lists of the waits for keys */
 };
 
 /* An effect to come: embedded in a waiter (a reply) or in a link (a hangup). */

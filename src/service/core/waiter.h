@@ -63,8 +63,8 @@ struct mst_waiter {
         struct {
             struct mst_blob *value;
             struct mst_key_wait *waits;
-            uint32_t room, wait_count, pending;
-        } keys; /* GET, WAIT */
+            uint32_t room, pending; /* of the list; of them, keys that do not exist yet */
+        } keys;                     /* GET, WAIT */
         struct {
             struct mst_session *session; /* while WAITING */
             bool spare;                  /* is answered also when it is passed over */
