@@ -248,44 +248,61 @@ static void admit_only(struct mst_link *link, const struct mst_request *request)
     }
 }
 
-muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
-                               const struct mst_request *request)
+static muster_status decide(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter,
+                            const struct mst_request *request)
 {
-    struct mst_link *link = mst_link_find(core, conn);
+    if (!mst_command_known((uint32_t)request->command)) {
+        return MUSTER_EPROTO;
+    }
+    if (request->command == MST_OPEN) {
+        return open_session(core, link, waiter, &request->open);
+    }
+    return link->session ? speak(link, waiter, request) : refuse_stranger(core, link, waiter);
+}
+
+/* OK: the reply has the outcome. */
+static muster_status take(struct mst_core *core, struct mst_link *link,
+                          const struct mst_request *request)
+{
     struct mst_waiter *waiter;
 
-    mst_core_begin_input(core, now_ns);
-    core->refused = false;
-    core->wordless = false;
-    if (!link || link->reason) {
-        return MUSTER_OK; /* being closed: no reply would arrive */
-    }
     mst_core_raise(core, MST_WEIGHT_ALONG);
     if (request->command == MST_OPEN && mst_cut_covers(core, link, &request->open)) {
         mst_link_hang_up(core, link, mst_cut_reason);
-        mst_core_end_input(core);
         return MUSTER_OK;
     }
     waiter = mst_waiter_new(core, link, request);
     if (!waiter) {
         core->refused = true;
         admit_only(link, request);
-        mst_core_end_input(core);
         return MUSTER_ENOMEM;
     }
-    if (!mst_command_known((uint32_t)request->command)) {
-        answer(waiter, MUSTER_EPROTO);
-    } else if (request->command == MST_OPEN) {
-        answer(waiter, open_session(core, link, waiter, &request->open));
-    } else if (link->session) {
-        answer(waiter, speak(link, waiter, request));
-    } else {
-        answer(waiter, refuse_stranger(core, link, waiter));
-    }
+    answer(waiter, decide(core, link, waiter, request));
     core->refused = waiter->stage == MST_QUEUED &&
                     (waiter->status == MUSTER_ENOMEM || waiter->status == MUSTER_ELIMIT);
-    mst_core_end_input(core);
     return MUSTER_OK;
+}
+
+/* The connection, unless it is being closed: no reply would arrive. */
+static struct mst_link *open_link(const struct mst_core *core, struct mst_conn conn)
+{
+    struct mst_link *link = mst_link_find(core, conn);
+
+    return link && !link->reason ? link : NULL;
+}
+
+muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
+                               const struct mst_request *request)
+{
+    struct mst_link *link = open_link(core, conn);
+    muster_status status;
+
+    mst_core_begin_input(core, now_ns);
+    core->refused = false;
+    core->wordless = false;
+    status = link ? take(core, link, request) : MUSTER_OK;
+    mst_core_end_input(core);
+    return status;
 }
 
 bool mst_core_refused(const struct mst_core *core)
@@ -314,11 +331,11 @@ muster_status mst_core_request_wordless(struct mst_core *core, uint64_t now_ns,
 void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
                               const struct mst_request *request)
 {
-    struct mst_link *link = mst_link_find(core, conn);
+    struct mst_link *link = open_link(core, conn);
 
     mst_core_begin_input(core, now_ns);
     core->refused = true;
-    if (link && !link->reason) {
+    if (link) {
         mst_core_raise(core, MST_WEIGHT_ALONG);
         admit_only(link, request);
     }

@@ -126,9 +126,9 @@ static void seal(struct mst_job *job, const struct mst_seating *seating)
         mst_round_decide(job->seal, MUSTER_OK); /* while the old seats are there to name */
     }
     mst_seating_carry_out(job, seating);
-    mst_blob_drop(&job->core->mem,
-                  job->sealed_value); /* it lasts until the next seal: a JOIN may */
-    job->sealed_value = mst_blob_keep(job->seal ? job->seal->value : NULL); /* be answered late */
+    /* It lasts until the next seal, because a JOIN may be answered late. */
+    mst_blob_drop(&job->core->mem, job->sealed_value);
+    job->sealed_value = mst_blob_keep(job->seal ? job->seal->value : NULL);
     job->generation = last + 1;
     mst_record_seal(job, restarted);
     mst_counts_restart(job, restarted ? job->seal : NULL);

@@ -150,9 +150,7 @@ void mst_job_adopt(struct mst_job *job, const struct mst_open *open)
         job->grow = open->grow;
         mst_job_mark(job);
     }
-    if (job->min_size == 0) {
-        job->min_size = open->min_size;
-    }
+    job->min_size = either(job->min_size, open->min_size);
     job->max_size = either(job->max_size, open->max_size);
     job->size_multiple = either(job->size_multiple, open->size_multiple);
     if (job->join_wait_ms == 0 && open->join_wait_ms != 0) {

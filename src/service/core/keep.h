@@ -17,9 +17,6 @@ void mst_keep_cause(struct mst_archive *archive, enum mst_cause *cause, int32_t 
 void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct mst_alarm *alarm);
 
 void mst_keep_members(struct mst_archive *archive, struct mst_job *job);
-void mst_keep_records(struct mst_archive *archive, struct mst_job *job);
-void mst_keep_hosts(struct mst_archive *archive, struct mst_job *job);
-bool mst_keep_hosts_whole(const struct mst_job *job);
 void mst_keep_sessions(struct mst_archive *archive, struct mst_job *job);
 void mst_keep_keys(struct mst_archive *archive, struct mst_job *job);
 void mst_keep_rounds(struct mst_archive *archive, struct mst_job *job);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs in the order they came, jobs that ended in the order they ended, and connections. */
+#include "service/core/host.h"
 #include "service/core/keep.h"
 
 void mst_keep_cause(struct mst_archive *archive, enum mst_cause *cause, int32_t *code)
@@ -21,6 +22,101 @@ void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct m
     if (archive->loading && mst_archive_expect(archive, kept.set_ns <= core->now_ns)) {
         (void)mst_archive_expect(archive, mst_alarm_restore(core, alarm, &kept));
     }
+}
+
+/* ---- the faults and losses of a generation ---- */
+
+static void keep_record(struct mst_archive *archive, struct mst_record *record)
+{
+    mst_keep_cause(archive, &record->cause, &record->code);
+    mst_archive_u64(archive, &record->at_ns);
+    mst_archive_u32(archive, &record->told_by);
+    mst_archive_bool(archive, &record->gone);
+    MST_ARCHIVE_U32S(archive, &record->index, &record->rank);
+    MST_ARCHIVE_U64S(archive, &record->incarnation, &record->pid);
+    MST_ARCHIVE_U32S(archive, &record->agent, &record->losses);
+    mst_archive_blob(archive, &record->host);
+    mst_archive_blob(archive, &record->text);
+}
+
+static void keep_records_of(struct mst_archive *archive, const struct mst_core *core,
+                            struct mst_records *records)
+{
+    uint64_t last_ns;
+
+    MST_ARCHIVE_U64S(archive, &records->generation, &records->begun_ns, &records->total);
+    mst_archive_u32(archive, &records->count);
+    last_ns = records->begun_ns;
+    (void)mst_archive_expect(archive,
+                             mst_records_sane(records) && records->begun_ns <= core->now_ns);
+    if (!mst_archive_good(archive)) {
+        records->count = 0; /* what it would have is not there */
+        return;
+    }
+    for (uint32_t i = 0; i < records->count && mst_archive_good(archive); i++) {
+        struct mst_record *record = &records->first[i];
+
+        keep_record(archive, record);
+        (void)mst_archive_expect(archive,
+                                 record->at_ns >= last_ns && record->at_ns <= core->now_ns);
+        last_ns = record->at_ns;
+    }
+}
+
+static void keep_records(struct mst_archive *archive, struct mst_job *job)
+{
+    mst_archive_u64(archive, &job->fault_count);
+    keep_records_of(archive, job->core, &job->last_records);
+    keep_records_of(archive, job->core, &job->records);
+    (void)mst_archive_expect(archive, job->records.generation == 0 ||
+                                          job->records.generation == job->generation);
+    if (archive->loading) {
+        /* Only replies depend on it. Kept in the snapshot it would be right also for a generation
+         * number that has leapt: not worth a format that no older service can read. */
+        job->last_is_cause = job->last_records.count > 0 &&
+                             job->last_records.generation + 1 == job->records.generation;
+    }
+}
+
+/* ---- the losses on hosts; which sessions are on them follows from the sessions ---- */
+
+static void keep_host(struct mst_archive *archive, void *ctx, struct mst_list *node)
+{
+    struct mst_job *job = ctx;
+    const struct mst_host *last =
+        MST_FOUND(mst_list_empty(&job->hosts.list) ? NULL : job->hosts.list.prev, struct mst_host,
+                  named.in_list);
+    struct mst_host *host = MST_FOUND(node, struct mst_host, named.in_list);
+    struct mst_slice name = mst_archive_name(archive, &job->hosts, node);
+
+    if (archive->loading && mst_archive_good(archive)) {
+        host = mst_archive_made(archive, mst_host_restore(job, name));
+    }
+    if (!host) {
+        return;
+    }
+    mst_archive_u64(archive, &host->serial);
+    MST_ARCHIVE_U32S(archive, &host->node_losses, &host->rank_losses);
+    (void)mst_archive_expect(archive, host->serial > (last ? last->serial : 0) &&
+                                          host->serial <= job->host_serial);
+}
+
+static void keep_hosts(struct mst_archive *archive, struct mst_job *job)
+{
+    mst_archive_u64(archive, &job->host_serial);
+    mst_archive_list(archive, &job->hosts.list, 3 * sizeof(uint64_t), keep_host, job);
+}
+
+/* After the sessions: there is a reason for each. */
+static bool hosts_whole(const struct mst_job *job)
+{
+    MST_NAMED_EACH(const struct mst_host, host, &job->hosts)
+    {
+        if (host->sessions == 0 && host->node_losses == 0 && host->rank_losses == 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- jobs ---- */
@@ -50,7 +146,7 @@ static void expect_whole(struct mst_archive *archive, const struct mst_job *job)
 
     (void)mst_archive_expect(archive, !mst_list_empty(&job->sessions) || job->keys.live > 0);
     (void)mst_archive_expect(archive, job->generation > 0 || job->rank_count == 0);
-    (void)mst_archive_expect(archive, mst_keep_hosts_whole(job));
+    (void)mst_archive_expect(archive, hosts_whole(job));
     for (; member; member = mst_member_next(member)) {
         const struct mst_seat *seat = &member->seat;
 
@@ -80,8 +176,8 @@ static void keep_job(struct mst_archive *archive, void *ctx, struct mst_list *no
         mst_job_publish(job);
     }
     keep_numbers(archive, job);
-    mst_keep_records(archive, job);
-    mst_keep_hosts(archive, job);
+    keep_records(archive, job);
+    keep_hosts(archive, job);
     mst_keep_members(archive, job);
     mst_keep_sessions(archive, job);
     mst_keep_keys(archive, job);
