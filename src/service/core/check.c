@@ -206,8 +206,8 @@ static void check_records_of(const struct mst_job *job, const struct mst_records
     for (uint32_t i = 0; i < records->count; i++) {
         const struct mst_record *record = &records->first[i];
 
-        MST_ASSERT(record->cause != MST_CAUSE_NONE);
-        MST_ASSERT((record->incarnation != 0) == (record->index != MST_INDEX_ANY));
+        MST_ASSERT(record->who.cause != MST_CAUSE_NONE);
+        MST_ASSERT((record->who.incarnation != 0) == (record->who.index != MST_INDEX_ANY));
         MST_ASSERT(record->at_ns >= last_ns && record->at_ns <= job->core->now_ns);
         last_ns = record->at_ns;
     }

@@ -28,13 +28,15 @@ void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct m
 
 static void keep_record(struct mst_archive *archive, struct mst_record *record)
 {
-    mst_keep_cause(archive, &record->cause, &record->code);
+    struct mst_who *who = &record->who;
+
+    mst_keep_cause(archive, &who->cause, &who->code);
     mst_archive_u64(archive, &record->at_ns);
     mst_archive_u32(archive, &record->told_by);
     mst_archive_bool(archive, &record->gone);
-    MST_ARCHIVE_U32S(archive, &record->index, &record->rank);
-    MST_ARCHIVE_U64S(archive, &record->incarnation, &record->pid);
-    MST_ARCHIVE_U32S(archive, &record->agent, &record->losses);
+    MST_ARCHIVE_U32S(archive, &who->index, &who->rank);
+    MST_ARCHIVE_U64S(archive, &who->incarnation, &who->pid);
+    MST_ARCHIVE_U32S(archive, &who->node, &who->losses);
     mst_archive_blob(archive, &record->host);
     mst_archive_blob(archive, &record->text);
 }
@@ -80,12 +82,16 @@ static void keep_records(struct mst_archive *archive, struct mst_job *job)
 
 /* ---- the losses on hosts; which sessions are on them follows from the sessions ---- */
 
+static uint64_t serial_before(const struct mst_job *job, const struct mst_host *host)
+{
+    struct mst_list *node = host->named.in_list.prev;
+
+    return node != &job->hosts.list ? MST_OF(node, struct mst_host, named.in_list)->serial : 0;
+}
+
 static void keep_host(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
     struct mst_job *job = ctx;
-    const struct mst_host *last =
-        MST_FOUND(mst_list_empty(&job->hosts.list) ? NULL : job->hosts.list.prev, struct mst_host,
-                  named.in_list);
     struct mst_host *host = MST_FOUND(node, struct mst_host, named.in_list);
     struct mst_slice name = mst_archive_name(archive, &job->hosts, node);
 
@@ -97,7 +103,7 @@ static void keep_host(struct mst_archive *archive, void *ctx, struct mst_list *n
     }
     mst_archive_u64(archive, &host->serial);
     MST_ARCHIVE_U32S(archive, &host->node_losses, &host->rank_losses);
-    (void)mst_archive_expect(archive, host->serial > (last ? last->serial : 0) &&
+    (void)mst_archive_expect(archive, host->serial > serial_before(job, host) &&
                                           host->serial <= job->host_serial);
 }
 

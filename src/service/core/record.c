@@ -14,7 +14,7 @@ bool mst_records_sane(const struct mst_records *records)
 }
 
 /* NULL: as many are kept as there is room for; it is only counted. */
-static struct mst_record *add_as_told(struct mst_job *job, const struct mst_loss *told)
+static struct mst_record *add(struct mst_job *job, struct mst_who who, const struct mst_loss *told)
 {
     struct mst_records *records = &job->records;
     struct mst_record *record;
@@ -24,52 +24,43 @@ static struct mst_record *add_as_told(struct mst_job *job, const struct mst_loss
         return NULL;
     }
     record = &records->first[records->count++];
-    *record = (struct mst_record){
-        .cause = told->cause,
-        .code = told->code,
-        .at_ns = job->core->now_ns,
-        .told_by = told->told_by,
-        .index = MST_INDEX_ANY,
-        .rank = MST_RANK_NONE,
-        .agent = MST_NODE_NONE,
-        .text = mst_blob_keep(told->text),
-    };
+    *record = (struct mst_record){.who = who,
+                                  .at_ns = job->core->now_ns,
+                                  .told_by = told->told_by,
+                                  .text = mst_blob_keep(told->text)};
+    record->who.cause = told->cause;
+    record->who.code = told->code;
     return record;
 }
 
 void mst_record_add(struct mst_member *member, const struct mst_loss *told, bool gone)
 {
-    const struct mst_seat *seat = &member->seat;
-    struct mst_record *record = add_as_told(member->job, told);
+    struct mst_record *record = add(member->job, mst_member_who(member), told);
 
     if (record) {
         record->gone = gone;
-        record->index = member->index;
-        record->rank = seat->rank;
-        record->incarnation = seat->incarnation;
-        record->pid = seat->pid;
-        record->agent = seat->agent;
-        record->losses = member->losses;
-        record->host = mst_blob_keep(seat->host);
+        record->host = mst_blob_keep(member->seat.host);
     }
 }
 
 void mst_record_nobody(struct mst_job *job, const struct mst_loss *told)
 {
     for (uint32_t i = 0; i < job->records.count; i++) {
-        if (job->records.first[i].index == MST_INDEX_ANY) {
+        if (job->records.first[i].who.index == MST_INDEX_ANY) {
             return;
         }
     }
-    (void)add_as_told(job, told);
+    (void)add(job, mst_member_absent_who(MST_INDEX_ANY), told);
 }
 
 static bool awaits_cause(const struct mst_record *record, const struct mst_session *teller,
                          const struct mst_request *request)
 {
-    return record->gone && record->cause == MST_CAUSE_GONE &&
-           record->index == request->lost.index && record->pid == request->lost.pid &&
-           mst_node_speaks(teller, record->agent, mst_blob_slice(record->host));
+    const struct mst_who *who = &record->who;
+
+    return record->gone && who->cause == MST_CAUSE_GONE && who->index == request->lost.index &&
+           who->pid == request->lost.pid &&
+           mst_node_speaks(teller, who->node, mst_blob_slice(record->host));
 }
 
 static void refine(struct mst_records *records, const struct mst_session *teller,
@@ -79,28 +70,27 @@ static void refine(struct mst_records *records, const struct mst_session *teller
         struct mst_record *record = &records->first[i];
 
         if (awaits_cause(record, teller, request)) {
-            record->cause = loss->cause;
-            record->code = loss->code;
+            record->who.cause = loss->cause;
+            record->who.code = loss->code;
             mst_blob_drop(&teller->core->mem, record->text);
             record->text = mst_blob_keep(loss->text);
         }
     }
 }
 
-/* Why the present generation began; NULL: for newcomers. The last records are kept through a
- * growth, and are of an older generation then. Generation numbers do not show
- * it: they leap where a member was in a later generation that this service does not know
- * (src/service/core/claim.c). */
-static const struct mst_record *cause_of_restart(const struct mst_job *job)
+/* Why the present generation began; NONE: for newcomers. The last records are kept through a
+ * growth, and are of an older generation then. Generation numbers do not show it: they leap where a
+ * member was in a later generation that this service does not know (src/service/core/claim.c). */
+static enum mst_cause cause_of_restart(const struct mst_job *job)
 {
-    return job->last_is_cause ? &job->last_records.first[0] : NULL;
+    return job->last_is_cause ? job->last_records.first[0].who.cause : MST_CAUSE_NONE;
 }
 
-static bool cause_known(const struct mst_job *job)
+static void count_known(struct mst_job *job)
 {
-    const struct mst_record *first = cause_of_restart(job);
-
-    return !first || first->cause != MST_CAUSE_GONE;
+    if (cause_of_restart(job) != MST_CAUSE_GONE) {
+        mst_record_count(job);
+    }
 }
 
 void mst_record_refine(const struct mst_session *teller, const struct mst_request *request,
@@ -113,9 +103,7 @@ void mst_record_refine(const struct mst_session *teller, const struct mst_reques
     }
     refine(&job->records, teller, request, loss);
     refine(&job->last_records, teller, request, loss);
-    if (cause_known(job)) {
-        mst_record_count(job);
-    }
+    count_known(job);
 }
 
 /* ---- the end of a generation ---- */
@@ -131,11 +119,9 @@ static void drop(struct mst_job *job, struct mst_records *records)
 
 void mst_record_count(struct mst_job *job)
 {
-    const struct mst_record *first = cause_of_restart(job);
-
     if (job->restart_uncounted) {
         job->restart_uncounted = false;
-        job->counts.restarts[first ? first->cause : MST_CAUSE_NONE]++;
+        job->counts.restarts[cause_of_restart(job)]++;
     }
 }
 
@@ -152,9 +138,7 @@ void mst_record_seal(struct mst_job *job, bool restarted)
         (struct mst_records){.generation = job->generation, .begun_ns = job->core->now_ns};
     /* A death is often reported before its cause, as with losses: member.c. */
     job->restart_uncounted = restarted;
-    if (cause_known(job)) {
-        mst_record_count(job);
-    }
+    count_known(job);
 }
 
 void mst_record_clear(struct mst_job *job)
@@ -166,37 +150,20 @@ void mst_record_clear(struct mst_job *job)
     job->fault_count = 0;
 }
 
-/* ---- telling ---- */
-
-const struct mst_record *mst_record_first(const struct mst_job *job)
-{
-    return job->records.count > 0 ? &job->records.first[0] : NULL;
-}
-
-static enum mst_state state_of(const struct mst_record *record)
-{
-    if (!record->gone) {
-        return MST_PRESENT;
-    }
-    return record->cause == MST_CAUSE_LEFT ? MST_LEFT : MST_STATE_LOST;
-}
+/* ---- in replies ---- */
 
 struct mst_who mst_record_who(const struct mst_job *job, const struct mst_record *record)
 {
-    return (struct mst_who){
-        .index = record->index,
-        .rank = record->rank,
-        .incarnation = record->incarnation,
-        .role = MST_ROLE_RANK,
-        .state = state_of(record),
-        .cause = record->cause,
-        .code = record->code,
-        .losses = record->losses,
-        .heard_ms = mst_core_since_ms(job->core, record->at_ns),
-        .pid = record->pid,
-        .host = mst_blob_slice(record->host),
-        .node = record->agent,
-    };
+    struct mst_who who = record->who;
+
+    who.state = MST_PRESENT;
+    if (record->gone) {
+        who.state = who.cause == MST_CAUSE_LEFT ? MST_LEFT : MST_STATE_LOST;
+    }
+    who.role = MST_ROLE_RANK;
+    who.heard_ms = mst_core_since_ms(job->core, record->at_ns);
+    who.host = mst_blob_slice(record->host);
+    return who;
 }
 
 uint32_t mst_record_after_ms(const struct mst_records *records, uint64_t at_ns)
@@ -229,5 +196,5 @@ void mst_record_fill(const struct mst_job *job, const struct mst_records *record
 bool mst_record_belongs(const struct mst_job *job, const struct mst_view *view, bool stood)
 {
     return (stood || view->rank != MST_RANK_NONE) && view->generation == job->records.generation &&
-           cause_of_restart(job) != NULL;
+           job->last_is_cause;
 }

@@ -12,16 +12,10 @@
 #include "service/core/member.h"
 
 struct mst_record {
-    enum mst_cause cause;
-    int32_t code;
+    struct mst_who who; /* as it was; but for state, heard_ms and host: mst_record_who */
     uint64_t at_ns;
     uint32_t told_by; /* 1 + the agent; 0: the rank itself or the service */
     bool gone;        /* a loss or a leave, no fault */
-    uint32_t index, rank;
-    uint64_t incarnation;
-    uint64_t pid;
-    uint32_t agent; /* that started it: its node */
-    uint32_t losses;
     struct mst_blob *host, *text;
 };
 
@@ -57,8 +51,7 @@ void mst_record_clear(struct mst_job *job);
 /* Counts a restart, whose cause may still be refined, by the known cause. */
 void mst_record_count(struct mst_job *job);
 
-/* As replies show them: the first of the generation; of the one that ended; one of them. */
-const struct mst_record *mst_record_first(const struct mst_job *job);
+/* As replies show it. */
 struct mst_who mst_record_who(const struct mst_job *job, const struct mst_record *record);
 void mst_record_fill(const struct mst_job *job, const struct mst_records *records,
                      const struct mst_record *record, struct mst_item *item);

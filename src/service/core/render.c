@@ -443,7 +443,6 @@ static struct mst_view watcher_view(const struct mst_waiter *waiter)
 static bool tell_view(struct page *page, struct merge *merge)
 {
     const struct mst_job *job = merge->waiter->job;
-    const struct mst_record *first = mst_record_first(job);
     struct mst_item *item = add_item(page, MST_ITEM_VIEW, 0, 0);
     struct mst_reply *reply = &page->core->reply;
 
@@ -453,9 +452,10 @@ static bool tell_view(struct page *page, struct merge *merge)
     item->revision = merge->next[VIEW];
     reply->has_view = true;
     reply->view = watcher_view(merge->waiter);
-    if (reply->view.attention == MST_INTERRUPT && first) { /* why */
+    if (reply->view.attention == MST_INTERRUPT && job->records.count > 0) { /* why */
         reply->has_detail = true;
-        reply->detail = (struct mst_detail){.who_count = 1, .who = {mst_record_who(job, first)}};
+        reply->detail = (struct mst_detail){.who_count = 1,
+                                            .who = {mst_record_who(job, &job->records.first[0])}};
     }
     merge->next[VIEW] = NEVER;
     return true;
