@@ -27,12 +27,12 @@ static uint64_t add_waiter(uint64_t digest, const struct mst_waiter *waiter)
                      waiter->revision, waiter->detail, (uint64_t)waiter->limit);
     }
     if (waiter->command == MST_WATCH) {
-        digest = ADD(digest, waiter->watch.kinds, waiter->watch.generation, waiter->watch.after,
+        digest = ADD(digest, waiter->watch.kinds, waiter->watch.generation, waiter->after,
                      waiter->watch.node);
     }
     if (waiter->command == MST_JOIN) {
         digest = mst_digest_slice(ADD(digest, waiter->join.spare, waiter->join.heard),
-                                  mst_blob_slice(waiter->join.value));
+                                  mst_blob_slice(waiter->value));
     }
     return digest;
 }

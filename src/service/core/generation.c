@@ -93,7 +93,7 @@ static void tell_seal(struct mst_job *job)
 void mst_generation_tell_join(struct mst_waiter *join, const struct mst_member *member)
 {
     mst_waiter_set_view(join, mst_generation_view(member->job, member));
-    join->join.value = mst_blob_keep(member->job->sealed_value);
+    join->value = mst_blob_keep(member->job->sealed_value);
     join->number = (int64_t)member->job->finals;
     mst_waiter_answer(join, MUSTER_OK);
 }

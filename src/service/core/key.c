@@ -353,7 +353,7 @@ static void fulfil(struct mst_key *key, struct mst_key_wait *wait)
         return;
     }
     if (waiter->command == MST_GET) {
-        waiter->keys.value = mst_blob_keep(key->value);
+        waiter->value = mst_blob_keep(key->value);
         waiter->revision = key->revision;
     }
     mst_waiter_answer(waiter, MUSTER_OK);
@@ -522,7 +522,7 @@ muster_status mst_key_get(struct mst_session *session, struct mst_waiter *waiter
     }
     key = mst_key_find(space, request->get.key);
     if (key && key->value) {
-        waiter->keys.value = mst_blob_keep(key->value);
+        waiter->value = mst_blob_keep(key->value);
         waiter->revision = key->revision;
         waiter->number = (int64_t)mst_key_age_ms(session->core, key);
         return MUSTER_OK;
@@ -570,8 +570,8 @@ muster_status mst_key_list(struct mst_session *session, struct mst_waiter *waite
     if (longest > core->config.limits.key_bytes_max) {
         return mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, longest);
     }
-    waiter->page.generation = request->list.generation;
-    waiter->page.prefix = mst_blob_new(&core->mem, request->list.prefix);
-    waiter->page.after_name = mst_blob_new(&core->mem, request->list.after);
-    return waiter->page.prefix && waiter->page.after_name ? MUSTER_OK : MUSTER_ENOMEM;
+    waiter->list.generation = request->list.generation;
+    waiter->list.prefix = mst_blob_new(&core->mem, request->list.prefix);
+    waiter->list.after_name = mst_blob_new(&core->mem, request->list.after);
+    return waiter->list.prefix && waiter->list.after_name ? MUSTER_OK : MUSTER_ENOMEM;
 }

@@ -13,7 +13,7 @@ const struct mst_reply *mst_look_page(struct mst_core *core, enum mst_command co
                                 .job = mst_job_find(core, job),
                                 .command = command,
                                 .stage = MST_QUEUED,
-                                .page = {.after = after}};
+                                .after = after};
 
     MST_ASSERT(!core->current);
     MST_ASSERT(command == MST_JOBS || command == MST_MEMBERS || command == MST_ROUNDS ||
@@ -30,17 +30,17 @@ const struct mst_reply *mst_look_keys(struct mst_core *core, struct mst_slice jo
                                 .job = mst_job_find(core, job),
                                 .command = MST_LIST,
                                 .stage = MST_QUEUED,
-                                .page = {.prefix = mst_blob_new(&core->mem, prefix),
+                                .list = {.prefix = mst_blob_new(&core->mem, prefix),
                                          .after_name = mst_blob_new(&core->mem, after)}};
 
     MST_ASSERT(!core->current);
     waiter.status = waiter.job ? MUSTER_OK : MUSTER_ENOTFOUND;
-    if (!waiter.page.prefix || !waiter.page.after_name) {
+    if (!waiter.list.prefix || !waiter.list.after_name) {
         waiter.status = MUSTER_ENOMEM;
     }
     mst_render_reply(core, &waiter);
-    mst_blob_drop(&core->mem, waiter.page.prefix);
-    mst_blob_drop(&core->mem, waiter.page.after_name);
+    mst_blob_drop(&core->mem, waiter.list.prefix);
+    mst_blob_drop(&core->mem, waiter.list.after_name);
     return &core->reply;
 }
 

@@ -82,7 +82,7 @@ void mst_pin_drop_list(struct mst_waiter *waiter)
 
 uint64_t mst_pin_share(const struct mst_waiter *waiter)
 {
-    const struct mst_blob *value = waiter->command == MST_GET ? waiter->keys.value : NULL;
+    const struct mst_blob *value = waiter->value;
 
     if (waiter->round) {
         return waiter->round->pinned_bytes / waiter->round->references;

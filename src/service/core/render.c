@@ -77,9 +77,9 @@ static size_t member_bytes(const struct mst_member *member)
 
 static void render_list(struct mst_core *core, const struct mst_waiter *waiter)
 {
-    const struct mst_keyspace *space = mst_keyspace_of(waiter->job, waiter->page.generation);
-    struct mst_slice prefix = mst_blob_slice(waiter->page.prefix);
-    struct mst_slice after = mst_blob_slice(waiter->page.after_name);
+    const struct mst_keyspace *space = mst_keyspace_of(waiter->job, waiter->list.generation);
+    struct mst_slice prefix = mst_blob_slice(waiter->list.prefix);
+    struct mst_slice after = mst_blob_slice(waiter->list.after_name);
     struct page page = new_page(core, 1); /* the client continues after the last name */
     const struct mst_key *key;
 
@@ -109,7 +109,7 @@ static void render_list(struct mst_core *core, const struct mst_waiter *waiter)
 /* A cursor over members: 1 + role and index of the last one. */
 static void render_members(struct mst_core *core, const struct mst_waiter *waiter)
 {
-    uint64_t after = waiter->page.after;
+    uint64_t after = waiter->after;
     struct page page = new_page(core, after);
     struct mst_member *member;
 
@@ -131,14 +131,14 @@ static void render_members(struct mst_core *core, const struct mst_waiter *waite
 
 static void render_rounds(struct mst_core *core, const struct mst_waiter *waiter)
 {
-    struct page page = new_page(core, waiter->page.after);
+    struct page page = new_page(core, waiter->after);
 
     MST_NAMED_EACH(const struct mst_round_name, name, &waiter->job->round_names)
     {
         struct mst_item *item;
 
         core->walked++;
-        if (name->serial <= waiter->page.after || !name->open) {
+        if (name->serial <= waiter->after || !name->open) {
             continue;
         }
         item = add_item(&page, MST_ITEM_ROUND, name->named.name.size, name->serial);
@@ -169,14 +169,14 @@ static uint32_t spares_of(const struct mst_job *job)
 
 static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
 {
-    struct page page = new_page(core, waiter->page.after);
+    struct page page = new_page(core, waiter->after);
 
     MST_NAMED_EACH(const struct mst_job, job, &core->jobs)
     {
         struct mst_item *item;
 
         core->walked++;
-        if (job->serial <= waiter->page.after) {
+        if (job->serial <= waiter->after) {
             continue;
         }
         item = add_item(&page, MST_ITEM_JOB, job->named.name.size, job->serial);
@@ -193,14 +193,14 @@ static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
 
 static void render_hosts(struct mst_core *core, const struct mst_waiter *waiter)
 {
-    struct page page = new_page(core, waiter->page.after);
+    struct page page = new_page(core, waiter->after);
 
     MST_NAMED_EACH(const struct mst_host, host, &waiter->job->hosts)
     {
         struct mst_item *item;
 
         core->walked++;
-        if (host->serial <= waiter->page.after) {
+        if (host->serial <= waiter->after) {
             continue;
         }
         item = add_item(&page, MST_ITEM_HOST, host->named.name.size, host->serial);
@@ -217,9 +217,9 @@ static void render_hosts(struct mst_core *core, const struct mst_waiter *waiter)
 static void render_round_members(struct mst_core *core, const struct mst_waiter *waiter)
 {
     const struct mst_round *round = waiter->round;
-    struct page page = new_page(core, waiter->page.after);
+    struct page page = new_page(core, waiter->after);
 
-    for (uint64_t i = waiter->page.after; i < round->part_count; i++) {
+    for (uint64_t i = waiter->after; i < round->part_count; i++) {
         struct mst_who who = mst_round_part_who(round, &round->parts[i]);
         struct mst_item *item = add_item(&page, MST_ITEM_MEMBER, who.host.size, i + 1);
 
@@ -276,7 +276,7 @@ static bool add_records(struct page *page, const struct mst_waiter *waiter,
     for (uint32_t i = 0; i < records->count; i++) {
         uint64_t cursor = records->generation * (MST_NAMES_MAX + 1) + i + 1;
 
-        if (cursor > waiter->page.after &&
+        if (cursor > waiter->after &&
             !add_record(page, waiter->job, records, &records->first[i], cursor)) {
             return false;
         }
@@ -287,7 +287,7 @@ static bool add_records(struct page *page, const struct mst_waiter *waiter,
 static void render_faults(struct mst_core *core, const struct mst_waiter *waiter)
 {
     const struct mst_job *job = waiter->job;
-    struct page page = new_page(core, waiter->page.after);
+    struct page page = new_page(core, waiter->after);
 
     core->reply.number = (int64_t)mst_record_age_ms(job);
     core->reply.has_detail = true;
@@ -302,7 +302,7 @@ muster_status mst_render_request(struct mst_session *session, struct mst_waiter 
                                  const struct mst_request *request)
 {
     (void)session;
-    waiter->page.after = request->page.after;
+    waiter->after = request->page.after;
     return MUSTER_OK;
 }
 
@@ -582,29 +582,22 @@ static bool ends_with_value(const struct mst_waiter *waiter)
            waiter->status == waiter->round->status && mst_round_has_value(waiter->round);
 }
 
-static void render_value(struct mst_core *core, const struct mst_waiter *waiter)
-{
-    core->reply.value = mst_blob_slice(waiter->keys.value);
-}
-
-static void render_join(struct mst_core *core, const struct mst_waiter *waiter)
-{
-    core->reply.value = mst_blob_slice(waiter->join.value);
-    render_sealed(core, waiter);
-}
-
 enum cost { CHEAP, SEARCH };
 
-/* What a reply carries beside its numbers, by command. */
+/* What a reply carries beside its numbers and its value, by command. */
 static const struct row {
     void (*render)(struct mst_core *core, const struct mst_waiter *waiter);
     enum cost cost; /* SEARCH: a page, for which records are looked at */
 } rows[] = {
-    [MST_JOIN] = {render_join, CHEAP},        [MST_GET] = {render_value, CHEAP},
-    [MST_LIST] = {render_list, SEARCH},       [MST_WATCH] = {render_watch, SEARCH},
-    [MST_ROUND] = {render_round, CHEAP},      [MST_ROUND_MEMBERS] = {render_round_members, SEARCH},
-    [MST_MEMBERS] = {render_members, SEARCH}, [MST_ROUNDS] = {render_rounds, SEARCH},
-    [MST_JOBS] = {render_jobs, SEARCH},       [MST_HOSTS] = {render_hosts, SEARCH},
+    [MST_JOIN] = {render_sealed, CHEAP},
+    [MST_LIST] = {render_list, SEARCH},
+    [MST_WATCH] = {render_watch, SEARCH},
+    [MST_ROUND] = {render_round, CHEAP},
+    [MST_ROUND_MEMBERS] = {render_round_members, SEARCH},
+    [MST_MEMBERS] = {render_members, SEARCH},
+    [MST_ROUNDS] = {render_rounds, SEARCH},
+    [MST_JOBS] = {render_jobs, SEARCH},
+    [MST_HOSTS] = {render_hosts, SEARCH},
     [MST_FAULTS] = {render_faults, SEARCH},
 };
 
@@ -631,6 +624,7 @@ void mst_render_reply(struct mst_core *core, struct mst_waiter *waiter)
     reply->status = waiter->status;
     reply->number = waiter->number;
     reply->revision = waiter->revision;
+    reply->value = mst_blob_slice(waiter->value);
     reply->has_view = waiter->has_view;
     reply->view = waiter->view;
     render_detail(reply, waiter);

@@ -723,7 +723,7 @@ muster_status mst_round_request_members(struct mst_session *session, struct mst_
         return name && request->round_members.number < name->number ? MUSTER_ESTALE
                                                                     : MUSTER_ENOTFOUND;
     }
-    waiter->page.after = request->round_members.after;
+    waiter->after = request->round_members.after;
     refer(waiter, round);
     return MUSTER_OK;
 }

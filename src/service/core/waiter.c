@@ -10,11 +10,6 @@
 
 /* ---- what the commands that have a part of the union do with it ---- */
 
-static void stop_round(struct mst_waiter *waiter)
-{
-    mst_list_remove(&waiter->in_round);
-}
-
 static void stop_join(struct mst_waiter *waiter)
 {
     struct mst_session *session = waiter->join.session;
@@ -30,11 +25,6 @@ static void stop_join(struct mst_waiter *waiter)
     }
 }
 
-static void release_value(struct mst_waiter *waiter)
-{
-    mst_pin_drop_value(waiter->core, waiter->keys.value);
-}
-
 static void release_prefix(struct mst_waiter *waiter)
 {
     mst_watch_release_prefix(waiter->core, waiter->watch.prefix);
@@ -42,49 +32,38 @@ static void release_prefix(struct mst_waiter *waiter)
 
 static void release_names(struct mst_waiter *waiter)
 {
-    mst_blob_drop(&waiter->core->mem, waiter->page.prefix);
-    mst_blob_drop(&waiter->core->mem, waiter->page.after_name);
+    mst_blob_drop(&waiter->core->mem, waiter->list.prefix);
+    mst_blob_drop(&waiter->core->mem, waiter->list.after_name);
 }
-
-static void release_join(struct mst_waiter *waiter)
-{
-    mst_blob_drop(&waiter->core->mem, waiter->join.value);
-}
-
-enum part { NO_PART, A_PART };
 
 static const struct row {
-    enum part part; /* without: a write, a renewal or a round is smaller, and thousands may wait */
     void (*stop)(struct mst_waiter *waiter);    /* out of what it waits in */
     void (*release)(struct mst_waiter *waiter); /* what the part holds */
 } rows[] = {
-    [MST_JOIN] = {A_PART, stop_join, release_join},
-    [MST_GET] = {A_PART, mst_key_stop, release_value},
-    [MST_WAIT] = {A_PART, mst_key_stop, release_value},
-    [MST_WATCH] = {A_PART, mst_watch_stop, release_prefix},
-    [MST_ROUND] = {NO_PART, stop_round, NULL},
-    [MST_LIST] = {A_PART, NULL, release_names},
-    [MST_ROUND_MEMBERS] = {A_PART, NULL, NULL},
-    [MST_MEMBERS] = {A_PART, NULL, NULL},
-    [MST_ROUNDS] = {A_PART, NULL, NULL},
-    [MST_JOBS] = {A_PART, NULL, NULL},
-    [MST_HOSTS] = {A_PART, NULL, NULL},
-    [MST_FAULTS] = {A_PART, NULL, NULL},
+    [MST_JOIN] = {.stop = stop_join},
+    [MST_GET] = {.stop = mst_key_stop},
+    [MST_WAIT] = {.stop = mst_key_stop},
+    [MST_WATCH] = {.stop = mst_watch_stop, .release = release_prefix},
+    [MST_LIST] = {.release = release_names},
 };
 
-static const struct row *row_of(enum mst_command command)
+static struct row row_of(enum mst_command command)
 {
-    static const struct row none = {NO_PART, NULL, NULL};
+    return command < sizeof(rows) / sizeof(rows[0]) ? rows[command] : (struct row){NULL, NULL};
+}
 
-    return command < sizeof(rows) / sizeof(rows[0]) ? &rows[command] : &none;
+/* Without a part a waiter is smaller, and thousands of rounds may wait. */
+static size_t size_for(enum mst_command command)
+{
+    struct row row = row_of(command);
+
+    return row.stop || row.release ? sizeof(struct mst_waiter) : offsetof(struct mst_waiter, keys);
 }
 
 struct mst_waiter *mst_waiter_new(struct mst_core *core, struct mst_link *link,
                                   const struct mst_request *request)
 {
-    struct mst_waiter *waiter = mst_mem_zalloc(&core->mem, row_of(request->command)->part == A_PART
-                                                               ? sizeof(struct mst_waiter)
-                                                               : offsetof(struct mst_waiter, keys));
+    struct mst_waiter *waiter = mst_mem_zalloc(&core->mem, size_for(request->command));
 
     if (!waiter) {
         return NULL;
@@ -132,23 +111,25 @@ void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view)
 
 static void stop(struct mst_waiter *waiter)
 {
-    const struct row *row = row_of(waiter->command);
+    struct row row = row_of(waiter->command);
 
-    if (waiter->stage == MST_WAITING && row->stop) {
-        row->stop(waiter);
+    mst_list_remove(&waiter->in_round);
+    if (waiter->stage == MST_WAITING && row.stop) {
+        row.stop(waiter);
     }
 }
 
 void mst_waiter_free(struct mst_waiter *waiter)
 {
-    const struct row *row = row_of(waiter->command);
+    struct row row = row_of(waiter->command);
     struct mst_core *core = waiter->core;
     struct mst_job *job = waiter->job;
 
     stop(waiter);
-    if (row->release) {
-        row->release(waiter);
+    if (row.release) {
+        row.release(waiter);
     }
+    mst_pin_drop_value(core, waiter->value);
     if (waiter->round) {
         mst_pin_drop_round(core, waiter->round);
     }

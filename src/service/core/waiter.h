@@ -50,6 +50,8 @@ struct mst_waiter {
     struct mst_job *job; /* counted; NULL: none */
     uint64_t id;
     struct mst_round *round; /* counted; ROUND, ROUND_MEMBERS */
+    struct mst_blob *value;  /* GET; JOIN: of the seal that gave it a rank */
+    uint64_t after;          /* WATCH, pages: a cursor */
     int64_t number;
     uint64_t revision;
     bool has_view;
@@ -61,7 +63,6 @@ struct mst_waiter {
     /* From here on only in the memory of a command that has such a part. */
     union {
         struct {
-            struct mst_blob *value;
             struct mst_key_wait *waits;
             uint32_t room, pending; /* of the list; of them, keys that do not exist yet */
         } keys;                     /* GET, WAIT */
@@ -69,12 +70,10 @@ struct mst_waiter {
             struct mst_session *session; /* while WAITING */
             bool spare;                  /* is answered also when it is passed over */
             uint64_t heard;              /* the completed-run count that it knows */
-            struct mst_blob *value;      /* of the seal that gave it a rank */
         } join;
         struct {
             uint32_t kinds;
             uint64_t generation; /* of the keys */
-            uint64_t after;      /* a cursor, see watch.h */
             struct mst_prefix *prefix;
             struct mst_list in_prefix;
             struct mst_list in_topic[MST_TOPICS];
@@ -83,9 +82,8 @@ struct mst_waiter {
         } watch;
         struct {
             uint64_t generation;
-            uint64_t after;
-            struct mst_blob *prefix, *after_name; /* LIST */
-        } page;
+            struct mst_blob *prefix, *after_name;
+        } list;
     };
 };
 

@@ -94,7 +94,7 @@ static struct mst_waiter *watcher_of(const struct mst_job *job, uint32_t node)
 struct mst_cursor mst_watch_cursor(const struct mst_waiter *waiter)
 {
     const struct mst_job *job = waiter->job;
-    uint64_t after = waiter->watch.after;
+    uint64_t after = waiter->after;
     const struct mst_prefix *prefix = waiter->watch.prefix;
     struct mst_cursor start = {.reset = after != 0, .listing = true};
 
@@ -195,7 +195,7 @@ muster_status mst_watch_request(struct mst_session *session, struct mst_waiter *
     struct mst_keyspace *space = mst_keyspace_of(session->job, request->watch.generation);
 
     waiter->watch.kinds = request->watch.kinds;
-    waiter->watch.after = request->watch.after;
+    waiter->after = request->watch.after;
     waiter->watch.generation = request->watch.generation;
     waiter->watch.node = request->watch.node;
     waiter->member = session->claiming ? NULL : session->member;
@@ -228,7 +228,7 @@ muster_status mst_watch_request(struct mst_session *session, struct mst_waiter *
  * need not search before this change. */
 static void wake(struct mst_waiter *waiter, uint64_t revision)
 {
-    waiter->watch.after = revision - 1;
+    waiter->after = revision - 1;
     mst_waiter_answer(waiter, MUSTER_OK);
 }
 
