@@ -64,19 +64,10 @@ static enum mst_preemption_state state_of(const struct found *all)
 static bool is_saver(const struct mst_item *member, const struct mst_preemption *now)
 {
     struct mst_slice head = mst_slice_text(MST_PREEMPT_ROUND_SAVE);
-    const char *digits = (const char *)member->name.data + head.size;
-    uint64_t k = 0;
+    uint64_t k;
 
-    if (member->name.size <= head.size || !mst_slice_starts_with(member->name, head)) {
-        return false;
-    }
-    for (size_t i = 0; i < member->name.size - head.size; i++) {
-        if (digits[i] < '0' || digits[i] > '9' || k > UINT64_MAX / 10 - 1) {
-            return false;
-        }
-        k = k * 10 + (uint64_t)(digits[i] - '0');
-    }
-    return k == now->k;
+    return mst_slice_starts_with(member->name, head) &&
+           mst_slice_number(mst_slice_from(member->name, head.size), UINT64_MAX, &k) && k == now->k;
 }
 
 static bool counts(const struct mst_item *member)
@@ -112,21 +103,13 @@ void mst_preemption_of(const struct mst_status *status, struct mst_preemption *o
 
 const char *mst_preemption_word(enum mst_preemption_state state)
 {
-    switch (state) {
-    case MST_PREEMPTION_NONE:
-        break;
-    case MST_PREEMPTION_AGREED:
-        return "agreed";
-    case MST_PREEMPTION_AGAIN:
-        return "again";
-    case MST_PREEMPTION_WITHDRAWN:
-        return "withdrawn";
-    case MST_PREEMPTION_SAVED:
-        return "saved";
-    case MST_PREEMPTION_FAILED:
-        return "failed";
-    }
-    return "none";
+    static const char *const words[] = {
+        [MST_PREEMPTION_NONE] = "none",   [MST_PREEMPTION_AGREED] = "agreed",
+        [MST_PREEMPTION_AGAIN] = "again", [MST_PREEMPTION_WITHDRAWN] = "withdrawn",
+        [MST_PREEMPTION_SAVED] = "saved", [MST_PREEMPTION_FAILED] = "failed",
+    };
+
+    return words[state];
 }
 
 void mst_preemption_each_notice(const struct mst_status *status,

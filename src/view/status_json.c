@@ -156,15 +156,18 @@ static json_t *drop(json_t *object)
     return NULL;
 }
 
-/* Both take the value over. */
+/* Takes the value over. */
 static bool put(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0;
 }
 
-static bool append(json_t *list, json_t *value)
+/* Takes the value over; `*list` is NULL from the first that is. */
+static void append(json_t **list, json_t *value)
 {
-    return json_array_append_new(list, value) == 0;
+    if (json_array_append_new(*list, value) != 0) {
+        *list = drop(*list);
+    }
 }
 
 static json_t *member_json(const struct mst_item *member)
@@ -241,17 +244,10 @@ static json_t *fault_json(const struct mst_item *fault)
     return good ? object : drop(object);
 }
 
-struct missing {
-    json_t *list;
-    bool no_memory;
-};
-
 static void add_missing(void *ctx, uint32_t index, const struct mst_item *member)
 {
-    struct missing *missing = ctx;
-
     (void)member;
-    missing->no_memory = !append(missing->list, number_json(index)) || missing->no_memory;
+    append(ctx, number_json(index));
 }
 
 static json_t *notice_json(const struct mst_preemption_notice *given)
@@ -273,14 +269,12 @@ static json_t *notice_json(const struct mst_preemption_notice *given)
 
 static void add_notice(void *ctx, const struct mst_preemption_notice *given)
 {
-    struct missing *missing = ctx;
-
-    missing->no_memory = !append(missing->list, notice_json(given)) || missing->no_memory;
+    append(ctx, notice_json(given));
 }
 
 static json_t *preemption_json(const struct mst_status *status)
 {
-    struct missing notices = {.list = json_array()}, missing = {.list = json_array()};
+    json_t *notices = json_array(), *missing = json_array();
     struct mst_preemption now;
     json_t *object = json_object();
     bool good;
@@ -288,46 +282,32 @@ static json_t *preemption_json(const struct mst_status *status)
     mst_preemption_of(status, &now);
     mst_preemption_each_notice(status, add_notice, &notices);
     mst_preemption_each_missing(status, &now, add_missing, &missing);
-    good = put(object, "notices", notices.list) &&
+    good = put(object, "notices", notices) &&
            put(object, "state", json_string(mst_preemption_word(now.state))) &&
            put(object, "generation",
                now.state == MST_PREEMPTION_NONE ? json_null() : number_json(now.generation)) &&
            put(object, "agreed_step",
                now.state == MST_PREEMPTION_NONE ? json_null() : json_integer(now.step)) &&
            put(object, "saved", number_json(now.saved)) && put(object, "of", number_json(now.of)) &&
-           put(object, "missing", missing.list);
-    return good && !notices.no_memory && !missing.no_memory ? object : drop(object);
+           put(object, "missing", missing);
+    return good ? object : drop(object);
 }
 
-/* The closure that waits or runs longest; null: none does. */
-static json_t *closure_json(uint64_t closure, uint64_t ms, const char *function)
+/* The closure that waits or runs longest, with one more value; null: none does. */
+static json_t *closure_json(uint64_t closure, const char *function, uint64_t ms, const char *name,
+                            json_t *value)
 {
-    json_t *object = closure == 0 ? NULL : json_object();
+    json_t *object = json_object();
     bool good = put(object, "closure", number_json(closure)) &&
                 put(object, "function", text_json(mst_slice_text(function))) &&
                 put(object, "ms", number_json(ms));
 
-    if (closure == 0) {
-        return json_null();
+    good = put(object, name, value) && good;
+    if (good && closure > 0) {
+        return object;
     }
-    return good ? object : drop(object);
-}
-
-static json_t *waiting_json(const struct mst_cluster_status *status)
-{
-    json_t *object = closure_json(status->oldest, status->oldest_ms, status->oldest_function);
-    bool good = json_is_null(object) ||
-                put(object, "waits_for", json_string(mst_cluster_wait_word(status->waits)));
-
-    return good ? object : drop(object);
-}
-
-static json_t *running_json(const struct mst_cluster_status *status)
-{
-    json_t *object = closure_json(status->longest, status->longest_ms, status->longest_function);
-    bool good = json_is_null(object) || put(object, "worker", number_json(status->longest_worker));
-
-    return good ? object : drop(object);
+    json_decref(object);
+    return closure > 0 ? NULL : json_null();
 }
 
 static json_t *cluster_json(const struct mst_cluster_look *look)
@@ -353,25 +333,27 @@ static json_t *cluster_json(const struct mst_cluster_look *look)
                 put(object, "late", number_json(status->late)) &&
                 put(object, "refused", number_json(status->refused)) &&
                 put(object, "series", number_json(status->series)) &&
-                put(object, "oldest", waiting_json(status)) &&
-                put(object, "longest", running_json(status));
+                put(object, "oldest",
+                    closure_json(status->oldest, status->oldest_function, status->oldest_ms,
+                                 "waits_for", json_string(mst_cluster_wait_word(status->waits)))) &&
+                put(object, "longest",
+                    closure_json(status->longest, status->longest_function, status->longest_ms,
+                                 "worker", number_json(status->longest_worker)));
 
     return good ? object : drop(object);
 }
 
 static void add_cluster(void *ctx, const struct mst_cluster_look *look)
 {
-    struct missing *list = ctx;
-
-    list->no_memory = !append(list->list, cluster_json(look)) || list->no_memory;
+    append(ctx, cluster_json(look));
 }
 
 static json_t *clusters_json(const struct mst_status *status)
 {
-    struct missing list = {.list = json_array()};
+    json_t *list = json_array();
 
     mst_clusters_each(&status->clusters, add_cluster, &list);
-    return list.no_memory ? drop(list.list) : list.list;
+    return list;
 }
 
 static json_t *job_json(const struct mst_item *job)
@@ -390,19 +372,17 @@ static json_t *list_json(const struct mst_items *items, json_t *(*one)(const str
     json_t *list = json_array();
 
     for (size_t i = 0; i < items->count; i++) {
-        if (!append(list, one(&items->items[i]))) {
-            return drop(list);
-        }
+        append(&list, one(&items->items[i]));
     }
     return list;
 }
 
 static json_t *missing_json(const struct mst_status *status)
 {
-    struct missing missing = {.list = json_array()};
+    json_t *list = json_array();
 
-    mst_status_each_missing(status, add_missing, &missing);
-    return missing.no_memory ? drop(missing.list) : missing.list;
+    mst_status_each_missing(status, add_missing, &list);
+    return list;
 }
 
 static json_t *status_json(const struct mst_status *status)
