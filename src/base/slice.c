@@ -1,8 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/slice.h"
 
-#include <stdint.h>
-#include <string.h>
+struct mst_slice mst_slice_cut(struct mst_slice *rest, char end)
+{
+    const char *bytes = rest->data;
+    struct mst_slice piece = {.data = bytes};
+
+    while (piece.size < rest->size && bytes[piece.size] != end) {
+        piece.size++;
+    }
+    *rest = mst_slice_from(*rest, piece.size + 1);
+    return piece;
+}
+
+bool mst_slice_number(struct mst_slice digits, uint64_t most, uint64_t *out)
+{
+    const char *at = digits.data;
+    uint64_t number = 0;
+
+    if (digits.size == 0 || digits.size > 20) {
+        return false;
+    }
+    for (size_t i = 0; i < digits.size; i++) {
+        uint64_t digit = (uint64_t)(at[i] - '0');
+
+        if (at[i] < '0' || at[i] > '9' || digit > most || number > (most - digit) / 10) {
+            return false;
+        }
+        number = number * 10 + digit;
+    }
+    *out = number;
+    return true;
+}
+
+size_t mst_slice_among(struct mst_slice slice, const char *const *words, size_t count)
+{
+    size_t i = 0;
+
+    while (i < count && !mst_slice_is(slice, words[i])) {
+        i++;
+    }
+    return i;
+}
 
 struct mst_slice mst_slice_copy(char *array, size_t room, struct mst_slice words)
 {

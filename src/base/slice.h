@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 /* Borrowed bytes. `data` may be NULL when `size` is 0. */
@@ -33,6 +34,27 @@ static inline bool mst_slice_equal(struct mst_slice a, struct mst_slice b)
 {
     return a.size == b.size && mst_slice_starts_with(a, b);
 }
+
+static inline bool mst_slice_is(struct mst_slice slice, const char *text)
+{
+    return mst_slice_equal(slice, mst_slice_text(text));
+}
+
+/* All but the first bytes. */
+static inline struct mst_slice mst_slice_from(struct mst_slice slice, size_t first)
+{
+    return first < slice.size ? mst_slice_of((const char *)slice.data + first, slice.size - first)
+                              : mst_slice_of(NULL, 0);
+}
+
+/* Takes what is before the next `end`, which goes with it; all, where there is none. */
+struct mst_slice mst_slice_cut(struct mst_slice *rest, char end);
+
+/* 1 to 20 decimal digits and nothing else, of a number up to `most`. */
+bool mst_slice_number(struct mst_slice digits, uint64_t most, uint64_t *out);
+
+/* The position among `count` words; `count`: it is none of them. */
+size_t mst_slice_among(struct mst_slice slice, const char *const *words, size_t count);
 
 bool mst_slice_has_nul(struct mst_slice slice);
 

@@ -42,20 +42,11 @@ static const char *parse_unix(struct mst_address *out, struct mst_slice path)
 
 static bool parse_port(struct mst_slice text, uint16_t *out)
 {
-    const char *digits = text.data;
-    uint32_t port = 0;
+    uint64_t port = 0;
+    bool good = text.size <= 5 && mst_slice_number(text, UINT16_MAX, &port);
 
-    if (text.size == 0 || text.size > 5) {
-        return false;
-    }
-    for (size_t i = 0; i < text.size; i++) {
-        if (digits[i] < '0' || digits[i] > '9') {
-            return false;
-        }
-        port = port * 10 + (uint32_t)(digits[i] - '0');
-    }
     *out = (uint16_t)port;
-    return port <= UINT16_MAX;
+    return good;
 }
 
 static bool parse_four(struct mst_address *out)
@@ -131,12 +122,12 @@ const char *mst_address_parse(struct mst_address *out, struct mst_slice text)
     }
     memcpy(out->text, words, text.size);
     if (is_unix(text)) {
-        return parse_unix(out, mst_slice_of(words + 5, text.size - 5));
+        return parse_unix(out, mst_slice_from(text, 5));
     }
     while (colon > 0 && words[colon - 1] != ':') {
         colon--;
     }
-    if (colon == 0 || !parse_port(mst_slice_of(words + colon, text.size - colon), &out->port)) {
+    if (colon == 0 || !parse_port(mst_slice_from(text, colon), &out->port)) {
         return no_port;
     }
     return parse_host(out, mst_slice_of(words, colon - 1));
@@ -173,13 +164,14 @@ bool mst_address_is_local(const struct mst_address *address)
 
 bool mst_addresses_speak_tcp(const char *list)
 {
-    while (*list) {
-        size_t size = strcspn(list, ",");
+    struct mst_slice rest = mst_slice_text(list);
 
-        if (size > 0 && !is_unix(mst_slice_of(list, size))) {
+    while (rest.size > 0) {
+        struct mst_slice one = mst_slice_cut(&rest, ',');
+
+        if (one.size > 0 && !is_unix(one)) {
             return true;
         }
-        list += size + (list[size] == ',');
     }
     return false;
 }

@@ -39,10 +39,11 @@ static const char *parse_one(struct mst_address *out, struct mst_slice text, boo
 muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, bool anywhere,
                                   char *error, size_t room)
 {
+    struct mst_slice rest = mst_slice_text(text);
+
     memset(out, 0, sizeof(*out));
-    while (*text) {
-        size_t size = strcspn(text, ",");
-        struct mst_slice one = mst_slice_of(text, size);
+    while (rest.size > 0) {
+        struct mst_slice one = mst_slice_cut(&rest, ',');
         const char *wrong;
 
         if (out->count == MST_ENDPOINTS_MAX) {
@@ -53,7 +54,6 @@ muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, b
             return complain(error, room, one, wrong);
         }
         out->count++;
-        text += size + (text[size] == ',');
     }
     if (out->count == 0) {
         return complain(error, room, mst_slice_text(""), "is empty");

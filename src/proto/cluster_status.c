@@ -56,7 +56,7 @@ bool mst_cluster_status_key_read(struct mst_slice key, struct mst_slice *name)
     if (!mst_slice_starts_with(key, prefix)) {
         return false;
     }
-    *name = mst_slice_of((const char *)key.data + prefix.size, key.size - prefix.size);
+    *name = mst_slice_from(key, prefix.size);
     return mst_cluster_name_valid(*name);
 }
 
@@ -90,13 +90,10 @@ const char *mst_cluster_wait_sentence(enum mst_cluster_wait wait)
 
 static bool wait_read(struct mst_slice word, enum mst_cluster_wait *out)
 {
-    for (unsigned wait = MST_WAIT_NONE; wait < MST_WAITS; wait++) {
-        if (mst_line_is(word, wait_words[wait])) {
-            *out = (enum mst_cluster_wait)wait;
-            return true;
-        }
-    }
-    return false;
+    size_t wait = mst_slice_among(word, wait_words, MST_WAITS);
+
+    *out = (enum mst_cluster_wait)wait;
+    return wait < MST_WAITS;
 }
 
 static const char *const timer_words[MST_TIMERS] = {[MST_TIMER_RESOLVE] = "resolve",
@@ -164,36 +161,20 @@ size_t mst_cluster_status_write(char *at, size_t room, const struct mst_cluster_
 
 /* ---- reading ---- */
 
-/* Up to the next `end`, or to the end of the text where there is none. */
-static struct mst_slice piece_take(struct mst_slice *text, char end)
-{
-    const char *bytes = text->data;
-    size_t size = 0;
-    struct mst_slice piece;
-
-    while (size < text->size && bytes[size] != end) {
-        size++;
-    }
-    piece = mst_slice_of(bytes, size);
-    size += size < text->size;
-    *text = mst_slice_of(bytes + size, text->size - size);
-    return piece;
-}
-
 /* Numbers that JSON can hold. */
 static bool number_read(struct mst_slice text, uint64_t *out)
 {
-    return mst_line_number(text, out) && *out <= INT64_MAX;
+    return mst_slice_number(text, INT64_MAX, out);
 }
 
 static bool times_read(struct mst_slice text, struct mst_histogram *out)
 {
-    struct mst_slice buckets = piece_take(&text, ';');
-    struct mst_slice seconds = piece_take(&text, '.');
+    struct mst_slice buckets = mst_slice_cut(&text, ';');
+    struct mst_slice seconds = mst_slice_cut(&text, '.');
     uint64_t total = 0;
 
     for (uint32_t i = 0; i <= out->bounds->count; i++) {
-        if (!number_read(piece_take(&buckets, ','), &out->in[i])) {
+        if (!number_read(mst_slice_cut(&buckets, ','), &out->in[i])) {
             return false;
         }
         total += out->in[i];
@@ -216,8 +197,10 @@ static bool function_read(char room[MST_CLUSTER_FUNCTION_ROOM], struct mst_slice
 
 static bool word_read(const struct mst_line_word *word, struct mst_cluster_status *out)
 {
+    size_t timer = mst_slice_among(word->name, timer_words, MST_TIMERS);
+
     for (unsigned i = 0; i < NUMBERS; i++) {
-        if (mst_line_is(word->name, numbers[i].name)) {
+        if (mst_slice_is(word->name, numbers[i].name)) {
             uint64_t number;
 
             if (!number_read(word->value, &number)) {
@@ -227,18 +210,16 @@ static bool word_read(const struct mst_line_word *word, struct mst_cluster_statu
             return true;
         }
     }
-    for (unsigned timer = 0; timer < MST_TIMERS; timer++) {
-        if (mst_line_is(word->name, timer_words[timer])) {
-            return times_read(word->value, &out->times[timer]);
-        }
+    if (timer < MST_TIMERS) {
+        return times_read(word->value, &out->times[timer]);
     }
-    if (mst_line_is(word->name, "waits")) {
+    if (mst_slice_is(word->name, "waits")) {
         return wait_read(word->value, &out->waits);
     }
-    if (mst_line_is(word->name, "oldest_function")) {
+    if (mst_slice_is(word->name, "oldest_function")) {
         return function_read(out->oldest_function, word->value);
     }
-    return !mst_line_is(word->name, "longest_function") ||
+    return !mst_slice_is(word->name, "longest_function") ||
            function_read(out->longest_function, word->value);
 }
 

@@ -1,42 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/line.h"
 
-static struct mst_slice rest_of(struct mst_slice text, size_t from)
-{
-    return mst_slice_of((const char *)text.data + from, text.size - from);
-}
-
-bool mst_line_is(struct mst_slice text, const char *word)
-{
-    return mst_slice_equal(text, mst_slice_text(word));
-}
-
-bool mst_line_number(struct mst_slice text, uint64_t *out)
-{
-    const char *digits = text.data;
-    uint64_t number = 0;
-
-    if (text.size == 0 || text.size > 20) {
-        return false;
-    }
-    for (size_t i = 0; i < text.size; i++) {
-        uint64_t digit = (uint64_t)(digits[i] - '0');
-
-        if (digits[i] < '0' || digits[i] > '9' || number > (UINT64_MAX - digit) / 10) {
-            return false;
-        }
-        number = number * 10 + digit;
-    }
-    *out = number;
-    return true;
-}
-
 bool mst_line_signed(struct mst_slice text, int64_t *out)
 {
     bool negative = text.size > 0 && *(const char *)text.data == '-';
     uint64_t number;
 
-    if (!mst_line_number(negative ? rest_of(text, 1) : text, &number) || number > INT64_MAX) {
+    if (!mst_slice_number(negative ? mst_slice_from(text, 1) : text, INT64_MAX, &number)) {
         return false;
     }
     *out = negative ? -(int64_t)number : (int64_t)number;
@@ -69,7 +39,7 @@ bool mst_line_take(struct mst_slice *line, struct mst_line_word *out, const char
         return false;
     }
     out->name = mst_slice_of(text, equals);
-    all = rest && mst_line_is(out->name, rest);
+    all = rest && mst_slice_is(out->name, rest);
     end = equals + 1;
     while (end < line->size && (text[end] != ' ' || all)) {
         end++;
@@ -78,7 +48,7 @@ bool mst_line_take(struct mst_slice *line, struct mst_line_word *out, const char
     while (end < line->size && text[end] == ' ') {
         end++;
     }
-    *line = rest_of(*line, end);
+    *line = mst_slice_from(*line, end);
     return true;
 }
 

@@ -18,10 +18,7 @@ struct mst_line_word {
  * there is none. False: no word. */
 bool mst_line_take(struct mst_slice *line, struct mst_line_word *out, const char *rest);
 
-bool mst_line_is(struct mst_slice text, const char *word);
-
-/* Decimal digits and nothing else; a minus may go before those of the second. */
-bool mst_line_number(struct mst_slice text, uint64_t *out);
+/* As mst_slice_number, also behind a minus. */
 bool mst_line_signed(struct mst_slice text, int64_t *out);
 
 /* No control characters. */

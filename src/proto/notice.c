@@ -20,13 +20,9 @@ static const char *const verdicts[] = {
     [MST_VERDICT_AGAIN] = "again",
     [MST_VERDICT_WITHDRAWN] = "withdrawn",
 };
+enum { VERDICTS = sizeof verdicts / sizeof verdicts[0] };
 
 /* ---- reading ---- */
-
-static struct mst_slice rest(struct mst_slice text, size_t from)
-{
-    return mst_slice_of((const char *)text.data + from, text.size - from);
-}
 
 static void text_keep(char *room, size_t size, struct mst_slice text)
 {
@@ -40,32 +36,32 @@ static void text_keep(char *room, size_t size, struct mst_slice text)
 
 static bool level_read(struct mst_slice text, enum mst_notice_level *out)
 {
-    *out = mst_line_is(text, "advisory") ? MST_NOTICE_ADVISORY : MST_NOTICE_CERTAIN;
-    return *out == MST_NOTICE_ADVISORY || mst_line_is(text, "certain");
+    *out = mst_slice_is(text, "advisory") ? MST_NOTICE_ADVISORY : MST_NOTICE_CERTAIN;
+    return *out == MST_NOTICE_ADVISORY || mst_slice_is(text, "certain");
 }
 
 static bool notice_word(const struct mst_line_word *word, struct mst_notice *out, bool *has_left)
 {
     uint64_t number;
 
-    if (mst_line_is(word->name, "left_ms")) {
+    if (mst_slice_is(word->name, "left_ms")) {
         bool twice = *has_left;
 
         *has_left = true;
-        return !twice && mst_line_number(word->value, &out->left_ms);
+        return !twice && mst_slice_number(word->value, UINT64_MAX, &out->left_ms);
     }
-    if (mst_line_is(word->name, "assumed")) {
-        if (!mst_line_number(word->value, &number) || number > 1) {
+    if (mst_slice_is(word->name, "assumed")) {
+        if (!mst_slice_number(word->value, 1, &number)) {
             return false;
         }
         out->assumed = number == 1;
-    } else if (mst_line_is(word->name, "level")) {
+    } else if (mst_slice_is(word->name, "level")) {
         return level_read(word->value, &out->level);
-    } else if (mst_line_is(word->name, "source")) {
+    } else if (mst_slice_is(word->name, "source")) {
         text_keep(out->source, sizeof(out->source), word->value);
-    } else if (mst_line_is(word->name, "host")) {
+    } else if (mst_slice_is(word->name, "host")) {
         text_keep(out->host, sizeof(out->host), word->value);
-    } else if (mst_line_is(word->name, "reason")) {
+    } else if (mst_slice_is(word->name, "reason")) {
         text_keep(out->reason, sizeof(out->reason), word->value);
     }
     return true;
@@ -140,11 +136,11 @@ static bool index_read(struct mst_slice text, uint32_t *out)
 {
     uint64_t number;
 
-    if (mst_line_is(text, "all")) {
+    if (mst_slice_is(text, "all")) {
         *out = MST_NOTICE_ALL;
         return true;
     }
-    if (!mst_line_number(text, &number) || number >= MST_NOTICE_ALL) {
+    if (!mst_slice_number(text, MST_NOTICE_ALL - 1, &number)) {
         return false;
     }
     *out = (uint32_t)number;
@@ -153,14 +149,8 @@ static bool index_read(struct mst_slice text, uint32_t *out)
 
 static bool numbers_read(struct mst_slice text, uint64_t *generation, uint64_t *k)
 {
-    const char *bytes = text.data;
-    size_t point = 0;
-
-    while (point < text.size && bytes[point] != '.') {
-        point++;
-    }
-    return point < text.size && mst_line_number(mst_slice_of(bytes, point), generation) &&
-           mst_line_number(rest(text, point + 1), k);
+    return mst_slice_number(mst_slice_cut(&text, '.'), UINT64_MAX, generation) &&
+           mst_slice_number(text, UINT64_MAX, k);
 }
 
 /* Of the ways to write a number one is the name, or two keys would be one notice. */
@@ -181,12 +171,12 @@ bool mst_preempt_name_read(struct mst_slice key, struct mst_preempt_name *out)
     if (!mst_slice_starts_with(key, prefix)) {
         return false;
     }
-    below = rest(key, prefix.size);
+    below = mst_slice_from(key, prefix.size);
     for (unsigned kind = 0; kind < MST_PREEMPT_KEYS; kind++) {
         struct mst_slice folder = mst_slice_text(folders[kind]);
 
         if (mst_slice_starts_with(below, folder)) {
-            struct mst_slice name = rest(below, folder.size);
+            struct mst_slice name = mst_slice_from(below, folder.size);
 
             out->kind = (enum mst_preempt_key)kind;
             return (kind == MST_PREEMPT_KEY_NOTICE
@@ -225,10 +215,10 @@ const char *mst_verdict_word(enum mst_verdict verdict)
 
 enum mst_verdict mst_verdict_read(struct mst_slice value)
 {
-    for (unsigned i = MST_VERDICT_SAVING; i <= MST_VERDICT_WITHDRAWN; i++) {
-        if (mst_line_is(value, verdicts[i])) {
-            return (enum mst_verdict)i;
-        }
+    size_t verdict = mst_slice_among(value, verdicts, VERDICTS);
+
+    if (verdict < VERDICTS) {
+        return (enum mst_verdict)verdict;
     }
     return mst_verdict_step(value) >= 0 ? MST_VERDICT_AGAIN : MST_VERDICT_NONE;
 }
@@ -238,7 +228,8 @@ int64_t mst_verdict_step(struct mst_slice value)
     struct mst_slice again = mst_slice_text("again ");
     int64_t step;
 
-    if (!mst_slice_starts_with(value, again) || !mst_line_signed(rest(value, again.size), &step)) {
+    if (!mst_slice_starts_with(value, again) ||
+        !mst_line_signed(mst_slice_from(value, again.size), &step)) {
         return -1;
     }
     return step;
@@ -265,21 +256,21 @@ static bool fact_word(const struct mst_line_word *word, struct mst_preempt_fact 
     uint64_t number;
     int64_t status;
 
-    if (mst_line_is(word->name, "step")) {
+    if (mst_slice_is(word->name, "step")) {
         return mst_line_signed(word->value, &out->step);
     }
-    if (mst_line_is(word->name, "covered")) {
-        return mst_line_number(word->value, &out->covered);
+    if (mst_slice_is(word->name, "covered")) {
+        return mst_slice_number(word->value, UINT64_MAX, &out->covered);
     }
-    if (mst_line_is(word->name, "of")) {
-        if (!mst_line_number(word->value, &number) || number > UINT32_MAX) {
+    if (mst_slice_is(word->name, "of")) {
+        if (!mst_slice_number(word->value, UINT32_MAX, &number)) {
             return false;
         }
         out->of = (uint32_t)number;
-    } else if (mst_line_is(word->name, "leave")) {
-        out->leave_all = mst_line_is(word->value, "all");
-        return out->leave_all || mst_line_is(word->value, "noticed");
-    } else if (mst_line_is(word->name, "status")) {
+    } else if (mst_slice_is(word->name, "leave")) {
+        out->leave_all = mst_slice_is(word->value, "all");
+        return out->leave_all || mst_slice_is(word->value, "noticed");
+    } else if (mst_slice_is(word->name, "status")) {
         if (!mst_line_signed(word->value, &status) || status > INT32_MAX || status < INT32_MIN) {
             return false;
         }

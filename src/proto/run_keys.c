@@ -2,7 +2,6 @@
 #include "proto/run_keys.h"
 
 #include "base/text.h"
-#include "proto/line.h"
 
 static const char *const states[] = {
     [MST_PEER_RUNS] = "runs", [MST_PEER_WAITS] = "waits", [MST_PEER_DONE] = "done"};
@@ -11,30 +10,11 @@ enum { STATES = sizeof states / sizeof states[0] };
 
 /* ---- reading ---- */
 
-static struct mst_slice rest_of(struct mst_slice text, size_t from)
-{
-    return mst_slice_of(text.size > from ? (const char *)text.data + from : NULL,
-                        text.size > from ? text.size - from : 0);
-}
-
-/* Up to the next `end`, which goes with it; or all. */
-static struct mst_slice take(struct mst_slice *text, char end)
-{
-    const char *bytes = text->data;
-    struct mst_slice word = {.data = bytes};
-
-    while (word.size < text->size && bytes[word.size] != end) {
-        word.size++;
-    }
-    *text = rest_of(*text, word.size + 1);
-    return word;
-}
-
 bool mst_run_number_read(struct mst_slice text, uint32_t most, uint32_t *out)
 {
     uint64_t number;
 
-    if (!mst_line_number(text, &number) || number > most) {
+    if (!mst_slice_number(text, most, &number)) {
         return false;
     }
     *out = (uint32_t)number;
@@ -43,7 +23,7 @@ bool mst_run_number_read(struct mst_slice text, uint32_t most, uint32_t *out)
 
 static bool take_number(struct mst_slice *text, uint32_t most, uint32_t *out)
 {
-    return mst_run_number_read(take(text, ' '), most, out);
+    return mst_run_number_read(mst_slice_cut(text, ' '), most, out);
 }
 
 /* "DONE RUNS GONE LIFE", the first three 0 or 1. */
@@ -77,7 +57,7 @@ static bool read_end(struct mst_slice value, struct mst_run_word *out)
 /* "CODE TEXT", and the report's part in the next line. */
 static bool read_cause(struct mst_slice value, struct mst_run_word *out)
 {
-    struct mst_slice line = take(&value, '\n');
+    struct mst_slice line = mst_slice_cut(&value, '\n');
     uint32_t code;
 
     if (!take_number(&line, MST_RUN_CODE_MAX, &code)) {
@@ -95,13 +75,13 @@ static bool is_numbered(struct mst_slice name, const char *folder, uint32_t *num
     struct mst_slice head = mst_slice_text(folder);
 
     return mst_slice_starts_with(name, head) &&
-           mst_run_number_read(rest_of(name, head.size), UINT32_MAX, number_out);
+           mst_run_number_read(mst_slice_from(name, head.size), UINT32_MAX, number_out);
 }
 
 bool mst_run_key_read(struct mst_slice name, struct mst_slice value, struct mst_run_word *out)
 {
     *out = (struct mst_run_word){.number = 0};
-    if (mst_line_is(name, "all")) {
+    if (mst_slice_is(name, "all")) {
         out->key = MST_RUN_KEY_ALL;
         return read_all(value, &out->all);
     }
@@ -114,43 +94,37 @@ bool mst_run_key_read(struct mst_slice name, struct mst_slice value, struct mst_
         out->text = value;
         return true;
     }
-    if (mst_line_is(name, "restarts")) {
+    if (mst_slice_is(name, "restarts")) {
         out->key = MST_RUN_KEY_RESTARTS;
         return mst_run_number_read(value, UINT32_MAX, &out->number);
     }
-    if (mst_line_is(name, "end")) {
+    if (mst_slice_is(name, "end")) {
         out->key = MST_RUN_KEY_END;
         return read_end(value, out);
     }
     out->key = MST_RUN_KEY_CAUSE;
-    return mst_line_is(name, "cause") && read_cause(value, out);
+    return mst_slice_is(name, "cause") && read_cause(value, out);
 }
 
 bool mst_run_peer_read(struct mst_slice name, struct mst_slice value, struct mst_run_peer *out)
 {
-    struct mst_slice word = take(&value, ' ');
+    size_t state = mst_slice_among(mst_slice_cut(&value, ' '), states, STATES);
 
-    *out = (struct mst_run_peer){0};
-    for (size_t i = 0; i < STATES; i++) {
-        if (mst_line_is(word, states[i])) {
-            out->state = (enum mst_peer_state)i;
-            return mst_run_number_read(name, UINT32_MAX, &out->number) &&
-                   mst_run_number_read(value, UINT32_MAX, &out->life);
-        }
-    }
-    return false;
+    *out = (struct mst_run_peer){.state = (enum mst_peer_state)state};
+    return state < STATES && mst_run_number_read(name, UINT32_MAX, &out->number) &&
+           mst_run_number_read(value, UINT32_MAX, &out->life);
 }
 
 bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_waits *out)
 {
     while (value->size > 0) {
-        struct mst_slice line = take(value, '\n');
-        struct mst_slice count = take(&line, '\t');
+        struct mst_slice line = mst_slice_cut(value, '\n');
+        struct mst_slice count = mst_slice_cut(&line, '\t');
 
-        out->ranks = take(&line, '\t');
-        out->what = take(&line, '\t');
+        out->ranks = mst_slice_cut(&line, '\t');
+        out->what = mst_slice_cut(&line, '\t');
         out->count = 0;
-        out->silent = mst_slice_equal(count, mst_slice_text(MST_WAITS_SILENT));
+        out->silent = mst_slice_is(count, MST_WAITS_SILENT);
         if (out->silent || mst_run_number_read(count, most, &out->count)) {
             return true;
         }

@@ -54,13 +54,6 @@ const struct mst_setting *mst_setting_find(const char *name)
     return NULL;
 }
 
-static bool same(const char *a, const char *b)
-{
-    size_t size = strlen(a);
-
-    return size == strlen(b) && memcmp(a, b, size) == 0;
-}
-
 /* What `suffix` multiplies by; 0: no suffix of this unit. */
 static int64_t factor(enum mst_unit unit, const char *suffix)
 {
@@ -82,7 +75,7 @@ static int64_t factor(enum mst_unit unit, const char *suffix)
         return 1;
     }
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (table[i].unit == unit && same(table[i].suffix, suffix)) {
+        if (table[i].unit == unit && mst_slice_is(mst_slice_text(suffix), table[i].suffix)) {
             return table[i].factor;
         }
     }
@@ -115,35 +108,24 @@ static bool parse_number(enum mst_unit unit, const char *text, int64_t *out)
 
 static bool parse_flag(const char *text, int64_t *out)
 {
-    static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
+    enum { WORDS = 8 };
+    static const char *const words[WORDS] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
+    size_t position = mst_slice_among(mst_slice_text(text), words, WORDS);
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (same(words[i], text)) {
-            *out = (int64_t)(i & 1);
-            return true;
-        }
-    }
-    return false;
+    *out = (int64_t)(position & 1);
+    return position < WORDS;
 }
 
 static bool parse_choice(const char *choices, const char *text, int64_t *out)
 {
-    size_t size = strlen(text);
+    struct mst_slice rest = mst_slice_text(choices);
 
-    for (int64_t position = 0; size > 0; position++) {
-        const char *end = choices;
-
-        while (*end && *end != ',') {
-            end++;
-        }
-        if ((size_t)(end - choices) == size && memcmp(choices, text, size) == 0) {
+    for (int64_t position = 0; rest.size > 0; position++) {
+        if (mst_slice_is(mst_slice_cut(&rest, ','), text)) {
             *out = position;
             return true;
         }
-        if (*end == '\0') {
-            break;
-        }
-        choices = end + 2;
+        rest = mst_slice_from(rest, 1); /* the blank */
     }
     return false;
 }

@@ -22,7 +22,7 @@ static bool begins(struct mst_slice name, const char *prefix)
 
 const char *mst_source_word(enum mst_source source)
 {
-    static const char *const words[] = {
+    static const char *const words[MST_SOURCES] = {
         [MST_SOURCE_SIGNALS] = "signals",
         [MST_SOURCE_HAND] = "hand",
         [MST_SOURCE_OTHER] = "other",

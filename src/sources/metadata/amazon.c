@@ -57,19 +57,9 @@ void mst_amazon_ask(const struct mst_metadata *metadata, uint32_t lane,
 /* What the answer says, or what was asked for. */
 static uint32_t ttl_of(struct mst_slice header)
 {
-    const char *letters = header.data;
-    uint32_t ttl = 0;
+    uint64_t ttl;
 
-    if (header.size > 5) {
-        return TTL_S;
-    }
-    for (size_t i = 0; i < header.size; i++) {
-        if (letters[i] < '0' || letters[i] > '9') {
-            return TTL_S;
-        }
-        ttl = ttl * 10 + (uint32_t)(letters[i] - '0');
-    }
-    return ttl >= 1 && ttl <= TTL_S ? ttl : TTL_S;
+    return mst_slice_number(header, TTL_S, &ttl) && ttl > 0 ? (uint32_t)ttl : TTL_S;
 }
 
 static void go_on(struct mst_amazon *amazon, uint32_t step, int64_t wait_ms)
@@ -164,8 +154,8 @@ static bool take_rebalance(struct mst_metadata *metadata, const json_t *root)
 /* Further kinds are maintenance which the machine may well outlive. */
 static bool ends_machine(struct mst_slice code)
 {
-    return mst_metadata_is(code, "instance-stop") || mst_metadata_is(code, "instance-reboot") ||
-           mst_metadata_is(code, "system-reboot") || mst_metadata_is(code, "instance-retirement");
+    return mst_slice_is(code, "instance-stop") || mst_slice_is(code, "instance-reboot") ||
+           mst_slice_is(code, "system-reboot") || mst_slice_is(code, "instance-retirement");
 }
 
 static void say_scheduled(struct mst_metadata *metadata, const json_t *event)
@@ -177,7 +167,7 @@ static void say_scheduled(struct mst_metadata *metadata, const json_t *event)
     char array[MST_METADATA_TEXT];
     int64_t deadline_ms = 0;
 
-    if (mst_metadata_is(state, "completed") || mst_metadata_is(state, "canceled")) {
+    if (mst_slice_is(state, "completed") || mst_slice_is(state, "canceled")) {
         return;
     }
     (void)mst_date_gmt(mst_metadata_field(event, "NotBefore"), &deadline_ms);
@@ -210,7 +200,7 @@ static bool take_scheduled(struct mst_metadata *metadata, const json_t *root)
 
 static bool take_lifecycle(struct mst_metadata *metadata, struct mst_slice body)
 {
-    if (mst_metadata_is(body, "Terminated")) {
+    if (mst_slice_is(body, "Terminated")) {
         mst_metadata_said(metadata,
                           &(struct mst_metadata_said){
                               .id = mst_slice_text("autoscaling"),
@@ -219,7 +209,7 @@ static bool take_lifecycle(struct mst_metadata *metadata, struct mst_slice body)
                               .text = "Auto Scaling takes this machine away: Terminated"});
         return true;
     }
-    return mst_metadata_is(body, "InService");
+    return mst_slice_is(body, "InService");
 }
 
 /* Whether it made sense. Only then what is not in it any more is over. */

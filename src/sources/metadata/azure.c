@@ -51,8 +51,8 @@ static void take_name(struct mst_metadata *metadata, const struct mst_metadata_a
 
 static bool ends_machine(struct mst_slice type)
 {
-    return mst_metadata_is(type, "Preempt") || mst_metadata_is(type, "Terminate") ||
-           mst_metadata_is(type, "Reboot") || mst_metadata_is(type, "Redeploy");
+    return mst_slice_is(type, "Preempt") || mst_slice_is(type, "Terminate") ||
+           mst_slice_is(type, "Reboot") || mst_slice_is(type, "Redeploy");
 }
 
 static bool is_own(const struct mst_azure *azure, const json_t *event)
@@ -79,7 +79,7 @@ static void say_event(struct mst_metadata *metadata, const json_t *event)
     struct mst_slice type = mst_metadata_field(event, "EventType");
     struct mst_slice description = mst_metadata_field(event, "Description");
     char array[MST_METADATA_TEXT];
-    bool is_started = mst_metadata_is(mst_metadata_field(event, "EventStatus"), "Started");
+    bool is_started = mst_slice_is(mst_metadata_field(event, "EventStatus"), "Started");
     int64_t deadline_ms = 0;
 
     if (azure->name[0] && !is_own(azure, event)) {

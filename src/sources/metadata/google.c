@@ -37,7 +37,7 @@ void mst_google_init(struct mst_metadata *metadata)
 
 static bool is_first(const struct mst_google *google, uint32_t lane)
 {
-    return mst_metadata_is(mst_slice_text(google->keys[lane].etag), "0");
+    return mst_slice_is(mst_slice_text(google->keys[lane].etag), "0");
 }
 
 void mst_google_ask(const struct mst_metadata *metadata, uint32_t lane,
@@ -60,9 +60,9 @@ void mst_google_ask(const struct mst_metadata *metadata, uint32_t lane,
 
 static bool take_preempted(struct mst_metadata *metadata, struct mst_slice body)
 {
-    bool preempted = mst_metadata_is(body, "TRUE");
+    bool preempted = mst_slice_is(body, "TRUE");
 
-    if (!preempted && !mst_metadata_is(body, "FALSE")) {
+    if (!preempted && !mst_slice_is(body, "FALSE")) {
         return false;
     }
     mst_metadata_begin(metadata, PREEMPTED);
@@ -111,7 +111,7 @@ static bool take_maintenance(struct mst_metadata *metadata, struct mst_slice bod
     google->ends = mst_slice_starts_with(body, mst_slice_text("TERMINATE")) ||
                    mst_slice_starts_with(body, mst_slice_text("SHUTDOWN"));
     memcpy(google->word, word, sizeof word);
-    if (mst_metadata_is(body, "NONE")) {
+    if (mst_slice_is(body, "NONE")) {
         google->word[0] = '\0';
     }
     say_maintenance(metadata);
@@ -169,8 +169,8 @@ static bool take_upcoming(struct mst_metadata *metadata, struct mst_slice body)
 {
     json_t *root = mst_metadata_json(body);
     const json_t *object = announcement(root);
-    bool none = mst_metadata_is(body, "NONE") || mst_metadata_is(body, "\"NONE\"") ||
-                mst_metadata_is(body, "{}") || json_object_get(root, "error");
+    bool none = mst_slice_is(body, "NONE") || mst_slice_is(body, "\"NONE\"") ||
+                mst_slice_is(body, "{}") || json_object_get(root, "error");
 
     if (object || none) {
         mst_metadata_begin(metadata, UPCOMING);
@@ -198,7 +198,7 @@ void mst_google_take(struct mst_metadata *metadata, uint32_t lane,
 {
     struct mst_google *google = &metadata->google;
     bool hung = answer->failure == MST_METADATA_TIMED_OUT && !is_first(google, lane);
-    bool is_google = mst_metadata_is(mst_metadata_trimmed(answer->flavor), "Google");
+    bool is_google = mst_slice_is(mst_metadata_trimmed(answer->flavor), "Google");
     char *etag = google->keys[lane].etag;
     int64_t *wait_ms = &google->keys[lane].wait_ms;
 

@@ -37,7 +37,6 @@ void mst_metadata_say(struct mst_metadata *metadata, const char *text);
 /* ---- reading ---- */
 
 struct mst_slice mst_metadata_trimmed(struct mst_slice text);
-bool mst_metadata_is(struct mst_slice text, const char *word);
 /* 1 to room - 1 bytes, all of them letters, digits or one of `others`. */
 bool mst_metadata_word(struct mst_slice text, const char *others, char *out, size_t room);
 bool mst_metadata_same_name(const char *a, const char *b); /* as host names: no case */

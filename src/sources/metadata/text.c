@@ -21,11 +21,6 @@ struct mst_slice mst_metadata_trimmed(struct mst_slice text)
     return mst_slice_of(start, size);
 }
 
-bool mst_metadata_is(struct mst_slice text, const char *word)
-{
-    return mst_slice_equal(text, mst_slice_text(word));
-}
-
 static char small(char letter)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
