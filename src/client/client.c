@@ -234,11 +234,8 @@ muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
     if (!call) {
         return MUSTER_ENOMEM;
     }
-    *call = (struct mst_client_call){.kind = kind_of(request),
-                                     .place = client->place_next++,
-                                     .tag = tag,
-                                     .deadline_ns = deadline_ns,
-                                     .give_up_ns = NEVER};
+    *call = (struct mst_client_call){
+        .kind = kind_of(request), .place = client->place_next++, .tag = tag, .due_ns = deadline_ns};
     mst_copy(&mst_request_fields, &call->request, request, call->room);
 
     mst_list_append(&client->calls, &call->link);
@@ -329,7 +326,7 @@ static void queue_again(struct mst_client *client)
         {
             struct mst_client_call *call = call_of(link);
 
-            if (call->numbered == (writes == 1)) {
+            if (has_number(call) == (writes == 1)) {
                 queue(client, call);
             }
         }
@@ -676,24 +673,18 @@ void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
 
 /* ---- time ---- */
 
-/* The time of the call's next step. */
-static uint64_t due_ns(const struct mst_client_call *call)
-{
-    return call->timed_out ? call->give_up_ns : call->deadline_ns;
-}
-
 static void expire(struct mst_client *client, struct mst_client_call *call)
 {
-    if (client->now_ns >= due_ns(call)) {
+    if (client->now_ns >= call->due_ns) {
         if (call->timed_out || !call->sent || !mst_command_waits(call->request.command)) {
             finish(client, call, MUSTER_ETIMEDOUT, NULL);
             return;
         }
         call->timed_out = true;
-        call->give_up_ns = mst_sooner(mst_after_ns(client->now_ns, GRACE_NS), client->end_ns);
+        call->due_ns = mst_sooner(mst_after_ns(client->now_ns, GRACE_NS), client->end_ns);
         mst_client_ask_to_stop(client, call);
     }
-    client->soonest_ns = mst_sooner(client->soonest_ns, due_ns(call));
+    client->soonest_ns = mst_sooner(client->soonest_ns, call->due_ns);
 }
 
 /* The time at which a connection that owes an answer counts as dead. */
@@ -821,14 +812,13 @@ void mst_client_check(const struct mst_client *client)
         calls++;
         sent[call->kind] += call->sent;
         MST_ASSERT(call->request.id < client->id_next);
-        MST_ASSERT(due_ns(call) >= client->soonest_ns);
+        MST_ASSERT(call->due_ns >= client->soonest_ns);
         MST_ASSERT(mst_list_linked(&call->out));
         unanswered += call->sent;
         MST_ASSERT(call->sent || !mst_list_linked(&call->cancel_out));
         MST_ASSERT(!call->sent || call->request.id != 0);
-        MST_ASSERT(!call->numbered || call->request.id > write_id);
-        MST_ASSERT(call->numbered == mst_list_linked(&call->write));
-        write_id = call->numbered ? call->request.id : write_id;
+        MST_ASSERT(!has_number(call) || call->request.id > write_id);
+        write_id = has_number(call) ? call->request.id : write_id;
     }
     MST_ASSERT(calls == client->call_count && calls <= MST_CLIENT_CALLS_MAX);
     MST_LIST_EACH(link, following, &client->orphans)

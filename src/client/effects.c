@@ -66,7 +66,7 @@ static struct mst_client_call *first_call(struct mst_client *client)
     struct mst_client_call *wait = first_of(&client->patient);
 
     if (wait && client->sent_count[MST_CLIENT_KIND_WAIT] < MST_CLIENT_WAITS_MAX &&
-        (!call || (!call->numbered && wait->place < call->place))) {
+        (!call || (!has_number(call) && wait->place < call->place))) {
         return wait;
     }
     return call;
@@ -74,9 +74,9 @@ static struct mst_client_call *first_call(struct mst_client *client)
 
 static bool window_takes(struct mst_client *client, const struct mst_client_call *call)
 {
-    return call->numbered || ((call->kind != MST_CLIENT_KIND_PROMPT ||
-                               client->sent_count[call->kind] < MST_CLIENT_WINDOW_CALLS) &&
-                              window_has(client, MST_CLIENT_WINDOW_CALLS));
+    return has_number(call) || ((call->kind != MST_CLIENT_KIND_PROMPT ||
+                                 client->sent_count[call->kind] < MST_CLIENT_WINDOW_CALLS) &&
+                                window_has(client, MST_CLIENT_WINDOW_CALLS));
 }
 
 static bool send_call(struct mst_client *client)
@@ -88,10 +88,9 @@ static bool send_call(struct mst_client *client)
     if (client->stopped || !call || !window_takes(client, call)) {
         return false;
     }
-    if (!call->numbered) {
+    if (!has_number(call)) {
         call->request.id = client->id_next++;
-        call->numbered = mst_command_writes(call->request.command);
-        if (call->numbered) {
+        if (mst_command_writes(call->request.command)) {
             mst_list_append(&client->writes, &call->write);
         }
     }

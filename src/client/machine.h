@@ -44,11 +44,9 @@ struct mst_client_call {
     enum mst_client_kind kind;
     uint64_t place; /* in the order they were made */
     uint64_t tag;
-    uint64_t deadline_ns;
-    uint64_t give_up_ns; /* after the deadline: the end of the wait for the names */
-    bool sent;           /* on this connection */
-    bool numbered;       /* a write that has its id */
-    bool cancelled;      /* the caller cancelled it */
+    uint64_t due_ns; /* its deadline; once timed out, the end of the wait for the names */
+    bool sent;       /* on this connection */
+    bool cancelled;  /* the caller cancelled it */
     bool timed_out;
     bool dropped;         /* in orphans, although it was sent: its answer is discarded */
     muster_status status; /* finished */
@@ -118,7 +116,13 @@ static inline struct mst_client_call *call_of(struct mst_list *link)
     return MST_CONTAINER(link, struct mst_client_call, link);
 }
 
-/* When the connection counts as dead although it was not closed. */
+/* A write that was sent: it keeps its id. */
+static inline bool has_number(const struct mst_client_call *call)
+{
+    return mst_list_linked(&call->write);
+}
+
+/* The silence after which a connection counts as dead although it was not closed. */
 uint64_t mst_client_silence_ns(const struct mst_client *client);
 
 /* Queues a CANCEL for this call, if it was sent. */
