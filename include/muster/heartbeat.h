@@ -4,7 +4,7 @@
 
 /* The collective heartbeat: once per period all ranks of the generation exchange a token. A process
  * that fails to do so several times in a row aborts. It is for jobs whose collectives would hang
- * forever when a peer is gone. A job that uses muster_restart_run recovers instead, and the
+ * forever when a peer is lost. A job that uses muster_restart_run recovers instead, and the
  * heartbeat lets it. What client.h says of threads, time and errors holds here.
  *
  * The token (1 to 65535) belongs to a generation. Rank 0 draws it, and all ranks agree on it when

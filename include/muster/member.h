@@ -26,7 +26,7 @@ enum muster_cause {
     MUSTER_CAUSE_NONE = 0,
     MUSTER_CAUSE_EXIT = 1,         /* its process ended: code is the exit status */
     MUSTER_CAUSE_SIGNAL = 2,       /* its process was killed: code is the signal */
-    MUSTER_CAUSE_GONE = 3,         /* its process is gone, status unknown */
+    MUSTER_CAUSE_GONE = 3,         /* its process ended, status unknown */
     MUSTER_CAUSE_LEASE = 4,        /* silent for longer than the lease */
     MUSTER_CAUSE_FAULT = 5,        /* it reported a fault: code and text are its own */
     MUSTER_CAUSE_EVICTED = 6,      /* it did not arrive at the seal in time */

@@ -236,7 +236,7 @@ MUSTER_API muster_status muster_restart_section_end(muster_restart *restart);
 enum muster_fault_kind {
     MUSTER_FAULT_EXIT = 1,         /* its process ended; code: the status */
     MUSTER_FAULT_SIGNAL = 2,       /* its process was killed; code: the signal */
-    MUSTER_FAULT_GONE = 3,         /* its process is gone, the status unknown */
+    MUSTER_FAULT_GONE = 3,         /* its process ended, status unknown */
     MUSTER_FAULT_UNRESPONSIVE = 4, /* it, or its host, was silent for a whole lease */
     MUSTER_FAULT_FAILED = 5,       /* fn or initialize failed; code and text are its own */
     MUSTER_FAULT_EVICTED = 6,      /* it missed the seal */

@@ -218,7 +218,7 @@ def test_a_killed_service_ends_its_ranks_with_a_line_that_says_so(env, started):
         log = path.with_suffix(".log")
         assert process.log.lines[-1] == (
             f"wait: wait for 'go': the service at unix:{path}, which the first rank of this machine "
-            f"had started, is gone, and its state with it; its log is {log}")
+            f"had started, has ended, and its state is lost; its log is {log}")
         assert "member-ready #1" in log.read_text()
     assert time.monotonic() - began < WAIT_S
 
@@ -231,7 +231,7 @@ def test_a_killed_service_of_one_ends_its_program(env, started):
     rank.out.wait_for("rank 0 of 1")
     os.kill(process_at(sockets(env)[0]), signal.SIGKILL)
     assert rank.wait() == 1
-    assert "which this process had started, is gone" in rank.log.lines[-1]
+    assert "which this process had started, has ended" in rank.log.lines[-1]
 
 
 def test_all_ranks_of_a_large_job_start_at_once(env, started):
@@ -255,7 +255,7 @@ def test_who_starts_the_service_and_hangs_is_waited_for_no_longer_than_asked(env
     fcntl.flock(lock, fcntl.LOCK_EX)
     rank = by_hand(env, started, 0, 2, DISCOVER_RANK_MS="300")
     assert rank.wait() == 1
-    assert ".start' is locked by a process that does not get on with it" in rank.log.lines[-1]
+    assert ".start' is locked by a process that makes no progress" in rank.log.lines[-1]
     os.close(lock)
     hangs = pathlib.Path(env["MUSTER_RUNTIME_DIR"], "hangs")
     hangs.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
@@ -410,7 +410,7 @@ def test_an_address_and_no_size_is_refused_at_once(env, serve):
     at = {**env, "MUSTER_ADDR": serve().address}
     done = subprocess.run([RANK, "MUSTER_INDEX"], env=at, capture_output=True, text=True, timeout=WAIT_S)
     assert done.returncode != 0
-    assert "nobody has said how many ranks it starts with" in done.stderr and "set MUSTER_SIZE" in done.stderr
+    assert "no member has set how many ranks it starts with" in done.stderr and "set MUSTER_SIZE" in done.stderr
     done = subprocess.run([RANK, "MUSTER_INDEX"], env={**at, "MUSTER_SIZE": "1"}, capture_output=True,
                           text=True, timeout=WAIT_S)
     assert done.returncode == 0, done.stderr

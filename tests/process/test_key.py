@@ -333,7 +333,7 @@ def test_a_service_without_its_state_gives_up_who_waits(serve, muster, spawn):
     service.kill()
     serve()
     assert waiting.wait() == 1
-    assert "given up" in waiting.log.lines[-1]
+    assert "this process was replaced; the job continues without it" in waiting.log.lines[-1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -204,8 +204,8 @@ static void numbers(void **state)
     reply.detail.multiple = 3;
     reply.detail.limit = 1;
     says("run", reply,
-         "run: a multiple of 3 is to go on (size_multiple), at least min_size 1, but only 2 ranks "
-         "are left");
+         "run: the job continues with a multiple of 3 ranks (size_multiple), at least min_size 1, "
+         "but only 2 ranks are left");
     reply = (struct mst_reply){.command = MST_OPEN, .status = MUSTER_EINVAL, .has_detail = true};
     reply.detail.limit = 4;
     says("open", reply,
@@ -245,15 +245,14 @@ static void plain_ones(void **state)
         const char *line;
     } table[] = {
         {MST_GET, MUSTER_ENOTFOUND, "x: no such key"},
-        {MST_GET, MUSTER_ETIMEDOUT, "x: timed out; nobody has written it"},
+        {MST_GET, MUSTER_ETIMEDOUT, "x: timed out; no value was written"},
         {MST_WRITE, MUSTER_ETIMEDOUT, "x: timed out"},
         {MST_WRITE, MUSTER_EEXISTS, "x: the key exists already"},
-        {MST_WRITE, MUSTER_ECONFLICT, "x: the key was changed by somebody else"},
+        {MST_WRITE, MUSTER_ECONFLICT, "x: another client changed the key"},
         {MST_WRITE, MUSTER_ERANGE, "x: number out of range"},
         {MST_ROUND, MUSTER_EFENCED, "x: the generation is over"},
         {MST_ROUND, MUSTER_EMISMATCH, "x: refused: another rank has given the order of this seal"},
-        {MST_WRITE, MUSTER_EFENCED,
-         "x: given up: a newer incarnation or generation goes on without this process"},
+        {MST_WRITE, MUSTER_EFENCED, "x: this process was replaced; the job continues without it"},
     };
 
     (void)state;

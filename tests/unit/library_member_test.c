@@ -111,8 +111,8 @@ static void the_first_of_a_job_is_to_say_its_size(void **state)
     (void)state;
     assert_int_equal(muster_client_open(&late, &options, -1, &err), MUSTER_EINVAL);
     assert_string_equal(err.text,
-                        "join job 'sizeless': nobody has said how many ranks it starts with, so it "
-                        "would wait for ever: set MUSTER_SIZE or options.size_of_job on all of "
+                        "join job 'sizeless': no member has set how many ranks it starts with, so "
+                        "it would wait forever: set MUSTER_SIZE or options.size_of_job on all of "
                         "them (1 for a process alone)");
     assert_null(late);
     options.size_of_job = options.max_size = 1;
@@ -312,7 +312,7 @@ static void who_returns_after_its_loss_is_told_the_generation(void **state)
     wait_for_loss(service, "stopped");
     assert_int_equal(kill(holder.pid, SIGCONT), 0);
     assert_true(read(holder.told, text, sizeof(text) - 1) > 0);
-    assert_non_null(strstr(text, "given up"));
+    assert_non_null(strstr(text, "this process was replaced; the job continues without it"));
     assert_non_null(strstr(text, "; the job is in generation 1"));
     assert_non_null(strstr(text, "the job is in generation 1"));
     assert_int_equal(holder_end(&holder), 0);

@@ -60,7 +60,7 @@ static void a_killed_service_is_told(void **state)
     assert_int_equal(muster_key_put(client, "n", bytes_of("x"), NULL, LIMIT_MS, NULL, &err),
                      MUSTER_EUNREACHABLE);
     assert_non_null(strstr(err.text, "put 'n': the service at unix:"));
-    assert_non_null(strstr(err.text, ", which this process had started, is gone"));
+    assert_non_null(strstr(err.text, ", which this process had started, has ended"));
     assert_int_equal(muster_key_wait(client, (const char *[]){"n"}, 1, NULL, LIMIT_MS, &err),
                      MUSTER_EUNREACHABLE);
     assert_non_null(strstr(err.text, "wait for 'n': the service at unix:"));

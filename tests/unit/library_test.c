@@ -73,7 +73,7 @@ static void keys(void **state)
     assert_int_equal(
         muster_key_cas(client, "k", first + 7, bytes_of("x"), NULL, LIMIT_MS, NULL, &err),
         MUSTER_ECONFLICT);
-    assert_string_equal(err.text, "compare and set 'k': the key was changed by somebody else");
+    assert_string_equal(err.text, "compare and set 'k': another client changed the key");
     library_ok(muster_key_cas(client, "k", first, bytes_of("two"), NULL, LIMIT_MS, &second, &err),
                &err);
     assert_true(second > first);
@@ -94,7 +94,7 @@ static void keys(void **state)
     assert_null(value);
     assert_string_equal(err.text, "get 'k': no such key");
     assert_int_equal(muster_key_get(client, "k", NULL, 50, &value, &err), MUSTER_ETIMEDOUT);
-    assert_string_equal(err.text, "get 'k': timed out; nobody has written it");
+    assert_string_equal(err.text, "get 'k': timed out; no value was written");
     assert_int_equal(muster_key_put(client, "", bytes_of("x"), NULL, LIMIT_MS, NULL, &err),
                      MUSTER_EINVAL);
     assert_string_equal(err.text, "put '': a key's name must not be empty");
@@ -422,11 +422,11 @@ static void a_service_that_does_not_start(void **state)
     assert_int_equal(setenv("MUSTER_PROGRAM", "/bin/false", 1), 0);
     assert_int_equal(muster_client_open(&client, NULL, -1, &err), MUSTER_EUNREACHABLE);
     assert_string_equal(err.text, "open: the service that was started for this process alone ended "
-                                  "with status 1; what it said is on stderr");
+                                  "with status 1; its messages are on stderr");
     (void)signal(SIGCHLD, SIG_IGN);
     assert_int_equal(muster_client_open(&client, NULL, -1, &err), MUSTER_EUNREACHABLE);
     assert_string_equal(err.text, "open: the service that was started for this process alone "
-                                  "ended; what it said is on stderr");
+                                  "ended; its messages are on stderr");
     (void)signal(SIGCHLD, SIG_DFL);
     assert_int_equal(setenv("MUSTER_PROGRAM", program, 1), 0);
     free(program);

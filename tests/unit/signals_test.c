@@ -417,14 +417,14 @@ static void what_interrupts_is_no_notice_and_the_other_way_round(void **state)
                         "take signals as notices: SIGUSR1 interrupts the function that runs here "
                         "(MUSTER_INTERRUPT_SIGNAL), so it is no notice; name others in "
                         "MUSTER_PREEMPT_SIGNALS (of a worker: MUSTER_WORKER_SIGNALS), or set "
-                        "MUSTER_INTERRUPT_SIGNAL to a signal nobody uses");
+                        "MUSTER_INTERRUPT_SIGNAL to an unused signal");
     mst_interrupt_disarm(&interrupt);
     assert_int_equal(mst_signals_open(&signals, wanted, NULL, &err), MUSTER_OK);
     assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, &err), MUSTER_EINVAL);
     assert_string_equal(err.text,
                         "run with interrupt signal 10: a handle of preempt, or a worker, takes it "
                         "for a notice (MUSTER_PREEMPT_SIGNALS, MUSTER_WORKER_SIGNALS); set "
-                        "MUSTER_INTERRUPT_SIGNAL to a signal nobody uses, or to 0 for none");
+                        "MUSTER_INTERRUPT_SIGNAL to an unused signal, or to 0 for none");
     mst_signals_close(&signals);
     assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, NULL), MUSTER_OK);
     mst_interrupt_disarm(&interrupt);

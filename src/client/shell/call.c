@@ -111,7 +111,7 @@ static void say_fenced(struct mst_call *call, uint64_t generation, const struct 
     mst_text_format(&text, "%s: generation %" PRIu64 " is not the current one", call->what,
                     generation);
     if (current == 0 || current == generation) {
-        mst_text_add(&text, ", or this process was given up");
+        mst_text_add(&text, ", or this process was replaced");
     } else {
         mst_text_format(&text, "; the job is in generation %" PRIu64, current);
     }

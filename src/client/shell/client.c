@@ -46,7 +46,7 @@ static void tell_holder(struct muster_client *client)
     client->holder_logged = true;
     mst_lib_log(client, MUSTER_LEVEL_INFO,
                 "waiting for place #%u, held by process %" PRIu64 " on %.*s, heard " MST_SECONDS
-                " ago: taken over when that process is given up",
+                " ago: taken over once that process is lost",
                 who->index, who->pid, MST_SLICE_ARGS(who->host), MST_SECONDS_ARGS(who->heard_ms));
 }
 
@@ -76,7 +76,7 @@ static void say_cut_off(const struct muster_client *client, struct mst_text *tex
         return;
     }
     mst_text_format(text,
-                    "the service at %s, which %s had started, is gone, and its state with it%s%s",
+                    "the service at %s, which %s had started, has ended, and its state is lost%s%s",
                     client->addr, client->alone ? "this process" : "the first rank of this machine",
                     has_log ? "; its log is " : "", has_log ? log : "");
 }
@@ -406,9 +406,9 @@ static void leave_out(struct muster_error *err, const char *what, size_t from, s
 static muster_status join(struct muster_client *client, int64_t timeout_ms, uint64_t deadline_ns,
                           struct muster_error *err)
 {
-    static const char no_size[] =
-        "nobody has said how many ranks it starts with, so it would wait for ever: set MUSTER_SIZE "
-        "or options.size_of_job on all of them (1 for a process alone)";
+    static const char no_size[] = "no member has set how many ranks it starts with, so it would "
+                                  "wait forever: set MUSTER_SIZE "
+                                  "or options.size_of_job on all of them (1 for a process alone)";
     struct mst_lib_how how = mst_lib_blocking(err);
     char what[320];
     struct mst_text text = mst_text_in(what, sizeof(what));

@@ -53,7 +53,7 @@ static void say_timeout(struct mst_text *text, const struct mst_reply *reply)
 
     if (!reply->has_detail || detail->expected == 0) {
         mst_text_format(text, "%s%s", mst_status_text(reply->status),
-                        is_read ? "; nobody has written it" : "");
+                        is_read ? "; no value was written" : "");
         return;
     }
     mst_text_format(text, "%u of %u%s", detail->arrived, detail->expected,
@@ -144,8 +144,7 @@ static void say_fenced(struct mst_text *text, const struct mst_reply *reply)
 {
     mst_text_add(text, reply->command == MST_ROUND || reply->command == MST_FAULT
                            ? "the generation is over"
-                           : "given up: a newer incarnation or generation goes on without this "
-                             "process");
+                           : "this process was replaced; the job continues without it");
     if (reply->has_view && reply->view.generation != 0) {
         mst_text_format(text, "; the job is in generation %" PRIu64, reply->view.generation);
     }
@@ -183,8 +182,8 @@ static void say_too_few(struct mst_text *text, const struct mst_reply *reply)
         mst_text_add(text, mst_status_text(reply->status));
     } else if (detail->multiple != 0) {
         mst_text_format(text,
-                        "a multiple of %u is to go on (size_multiple), at least min_size %" PRId64
-                        ", but only %u %s",
+                        "the job continues with a multiple of %u ranks (size_multiple), at least "
+                        "min_size %" PRId64 ", but only %u %s",
                         detail->multiple, detail->limit, detail->arrived, left);
     } else {
         mst_text_format(text, "%u %s, min_size is %" PRId64, detail->arrived, left, detail->limit);
@@ -231,7 +230,7 @@ static void say_invalid(struct mst_text *text, const struct mst_reply *reply)
 static void say_conflict(struct mst_text *text, const struct mst_reply *reply)
 {
     (void)reply;
-    mst_text_add(text, "the key was changed by somebody else");
+    mst_text_add(text, "another client changed the key");
 }
 
 static void say_absent(struct mst_text *text, const struct mst_reply *reply)

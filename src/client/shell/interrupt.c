@@ -61,13 +61,13 @@ static muster_status install(int signal, struct muster_error *err)
         return refuse(err, signal, 0,
                       "a handle of preempt, or a worker, takes it for a notice "
                       "(MUSTER_PREEMPT_SIGNALS, MUSTER_WORKER_SIGNALS); set "
-                      "MUSTER_INTERRUPT_SIGNAL to a signal nobody uses, or to 0 for none");
+                      "MUSTER_INTERRUPT_SIGNAL to an unused signal, or to 0 for none");
     }
     if ((before->sa_flags & SA_SIGINFO) != 0 ||
         (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN)) {
         return refuse(err, signal, 0,
-                      "the application has a handler for it; set MUSTER_INTERRUPT_SIGNAL to a "
-                      "signal nobody uses, or to 0 for none");
+                      "the application has a handler for it; set MUSTER_INTERRUPT_SIGNAL to an "
+                      "unused signal, or to 0 for none");
     }
     sigemptyset(&action.sa_mask);
     if (sigaction(signal, &action, NULL) != 0) {

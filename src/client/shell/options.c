@@ -173,9 +173,10 @@ static muster_status read_nowhere(struct mst_lib_wanted *wanted, struct muster_e
             "or HOST:PORT)");
     }
     if (!launched && wanted->open.size > 1) {
-        return mst_lib_refuse(err, "open",
-                              "the job is to have several ranks, but nothing tells which one this "
-                              "is and where their service is: set MUSTER_INDEX and MUSTER_ADDR");
+        return mst_lib_refuse(
+            err, "open",
+            "the job has several ranks, but neither the index of this one nor the "
+            "address of their service is set: set MUSTER_INDEX and MUSTER_ADDR");
     }
     wanted->share = launched && place->size != 1;
     if (wanted->share && place->local_size != place->size) {

@@ -368,7 +368,7 @@ static muster_status open_slot(struct mst_signals *signals, const struct mst_pag
             err, taking,
             "%s interrupts the function that runs here (MUSTER_INTERRUPT_SIGNAL), so it is "
             "no notice; name others in MUSTER_PREEMPT_SIGNALS (of a worker: "
-            "MUSTER_WORKER_SIGNALS), or set MUSTER_INTERRUPT_SIGNAL to a signal nobody uses",
+            "MUSTER_WORKER_SIGNALS), or set MUSTER_INTERRUPT_SIGNAL to an unused signal",
             name);
     }
     if (slot == SLOTS) {

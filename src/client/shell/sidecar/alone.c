@@ -73,15 +73,15 @@ bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err)
         return true;
     }
     if (!mst_child_reap(&alone->served.child, &how)) { /* the program ignores or reaps children */
-        (void)mst_fail(err, MUSTER_EUNREACHABLE, 0, ENDED "; what it said is on stderr");
+        (void)mst_fail(err, MUSTER_EUNREACHABLE, 0, ENDED "; its messages are on stderr");
     } else if (WIFSIGNALED(how)) {
         (void)mst_fail(err, MUSTER_EUNREACHABLE, 0,
-                       ENDED " with signal %d; what it said is on stderr", WTERMSIG(how));
+                       ENDED " with signal %d; its messages are on stderr", WTERMSIG(how));
     } else {
         (void)mst_fail(err, MUSTER_EUNREACHABLE, 0, ENDED " with status %d%s", WEXITSTATUS(how),
                        WEXITSTATUS(how) == 127
                            ? ": there is no `muster` program; set MUSTER_PROGRAM"
-                           : "; what it said is on stderr");
+                           : "; its messages are on stderr");
     }
     return false;
 }

@@ -245,7 +245,7 @@ static void try_later(struct muster_client *client, uint64_t now_ns)
 
     if (!helper->ran && helper->soon >= AT_ONCE_MAX) {
         helper->state = OFF;
-        tell_none(client, "it ends as soon as it is started; what it said is on stderr");
+        tell_none(client, "it ends as soon as it is started; its messages are on stderr");
         return;
     }
     helper->state = WAITS;

@@ -63,7 +63,7 @@ static muster_status lock_starting(const char *socket, uint64_t deadline_ns, int
             (void)close(fd);
             return fail(err, failed, path,
                         failed != 0 ? " cannot be locked"
-                                    : " is locked by a process that does not get on with it");
+                                    : " is locked by a process that makes no progress");
         }
         (void)poll(NULL, 0, LOOK_MS);
     }
@@ -95,7 +95,7 @@ static muster_status start(const char *path, const char *addr, uint64_t deadline
     if ((end == MST_CHILD_ENDED && how == 0) || mst_socket_alive(path) != 0) {
         return MUSTER_OK;
     }
-    return fail(err, 0, program, " ended at once; what it said is on stderr");
+    return fail(err, 0, program, " ended at once; its messages are on stderr");
 }
 
 static muster_status start_first(const char *path, const char *whose, const char *addr,
