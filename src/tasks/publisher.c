@@ -18,7 +18,7 @@ void mst_cluster_publisher_stir(struct mst_cluster_publisher *publisher)
 
 void mst_cluster_publisher_failed(struct mst_cluster_publisher *publisher)
 {
-    publisher->published = false;
+    publisher->timeless_size = 0;
     publisher->stirred = true;
 }
 
@@ -114,22 +114,20 @@ static uint64_t rate_of(struct mst_cluster_publisher *publisher, uint64_t now_ns
 }
 
 /* What only time changes is not published again: a reader knows how old the key is. */
-static bool is_news(const struct mst_cluster_publisher *publisher,
-                    const struct mst_cluster_status *now)
+static bool is_news(struct mst_cluster_publisher *publisher, const struct mst_cluster_status *now)
 {
-    struct mst_cluster_status last, next = *now;
-    char texts[2][MST_CLUSTER_STATUS_ROOM];
-    size_t sizes[2];
+    struct mst_cluster_status timeless = *now;
+    char text[MST_CLUSTER_STATUS_ROOM];
+    size_t size;
 
-    if (!publisher->published ||
-        !mst_cluster_status_read(mst_slice_of(publisher->text, publisher->size), &last)) {
-        return true;
+    timeless.oldest_ms = timeless.longest_ms = 0;
+    size = mst_cluster_status_write(text, sizeof text, &timeless);
+    if (size == publisher->timeless_size && memcmp(text, publisher->timeless, size) == 0) {
+        return false;
     }
-    last.oldest_ms = next.oldest_ms = 0;
-    last.longest_ms = next.longest_ms = 0;
-    sizes[0] = mst_cluster_status_write(texts[0], sizeof texts[0], &last);
-    sizes[1] = mst_cluster_status_write(texts[1], sizeof texts[1], &next);
-    return !mst_slice_equal(mst_slice_of(texts[0], sizes[0]), mst_slice_of(texts[1], sizes[1]));
+    memcpy(publisher->timeless, text, size);
+    publisher->timeless_size = size;
+    return true;
 }
 
 size_t mst_cluster_publisher_next(struct mst_cluster_publisher *publisher, uint64_t now_ns,
@@ -147,7 +145,6 @@ size_t mst_cluster_publisher_next(struct mst_cluster_publisher *publisher, uint6
     if (!is_news(publisher, &status)) {
         return 0;
     }
-    publisher->published = true;
     publisher->size = mst_cluster_status_write(publisher->text, sizeof publisher->text, &status);
     return publisher->size;
 }

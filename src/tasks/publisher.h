@@ -13,10 +13,11 @@ struct mst_cluster_publisher {
     uint64_t due_ns;    /* not before */
     uint64_t looked_ns; /* when `settled` was so many */
     uint64_t settled;
-    bool stirred;   /* since then */
-    bool published; /* ever */
+    bool stirred; /* since then */
     size_t size;
-    char text[MST_CLUSTER_STATUS_ROOM]; /* the last status published */
+    size_t timeless_size;
+    char text[MST_CLUSTER_STATUS_ROOM];     /* the last status published */
+    char timeless[MST_CLUSTER_STATUS_ROOM]; /* likewise, without ages; empty: none, or it failed */
 };
 
 void mst_cluster_publisher_init(struct mst_cluster_publisher *publisher, uint64_t now_ns);
