@@ -34,14 +34,11 @@ static void measure(struct mst_cluster *cluster, struct mst_closure *closure,
 {
     uint64_t whole_ns = cluster->now_ns - closure->begun_ns;
     uint64_t run_ns = message->run_ns;
-    uint64_t bounded = run_ns < RUN_MIN_NS ? RUN_MIN_NS : run_ns;
+    uint64_t bounded = mst_sooner(mst_later(run_ns, RUN_MIN_NS), RUN_MAX_NS);
     uint32_t *average = &closure->kind->run_ns;
     enum mst_cluster_timer timer =
         message->failure.origin == MST_ORIGIN_NONE ? MST_TIMER_RUN : MST_TIMER_FAILED;
 
-    if (bounded > RUN_MAX_NS) {
-        bounded = RUN_MAX_NS;
-    }
     *average =
         *average == 0 ? (uint32_t)bounded : (uint32_t)(((uint64_t)*average * 7 + bounded) / 8);
     mst_histogram_add(&cluster->timers[timer], run_ns, 1);
@@ -60,9 +57,7 @@ static uint64_t backoff(struct mst_cluster *cluster, const struct mst_closure *c
     for (uint32_t i = 1; i < closure->retries && span_ns < config->backoff_max_ns; i++) {
         span_ns *= 2;
     }
-    if (config->backoff_max_ns > 0 && span_ns > config->backoff_max_ns) {
-        span_ns = config->backoff_max_ns;
-    }
+    span_ns = mst_sooner(span_ns, config->backoff_max_ns);
     fifth = span_ns / 5;
     return span_ns - fifth + mst_prng_below(&cluster->prng, 2 * fifth + 1);
 }

@@ -132,9 +132,7 @@ static void link_break(struct mst_worker *worker, enum mst_worker_link to)
     for (uint32_t i = 0; i < worker->failures && delay_ns < worker->config.backoff_max_ns; i++) {
         delay_ns *= 2;
     }
-    if (delay_ns > worker->config.backoff_max_ns) {
-        delay_ns = worker->config.backoff_max_ns;
-    }
+    delay_ns = mst_sooner(delay_ns, worker->config.backoff_max_ns);
     worker->failures++;
     worker->retry_ns =
         worker->now_ns + delay_ns / 2 + mst_prng_below(&worker->prng, delay_ns / 2 + 1);

@@ -374,8 +374,8 @@ static void run_begin(struct mst_worker *worker, struct mst_worker_slot *slot,
     if (limit_ms > 0) {
         slot->deadline_ns = mst_after_ms(worker->now_ns, limit_ms);
     }
-    if (run->until_ns > 0 && run->until_ns < slot->deadline_ns) {
-        slot->deadline_ns = run->until_ns;
+    if (run->until_ns > 0) {
+        slot->deadline_ns = mst_sooner(slot->deadline_ns, run->until_ns);
     }
     needs_use(worker, &run->message);
 }
@@ -453,15 +453,11 @@ bool mst_worker_run_recall(struct mst_worker *worker, struct mst_worker_run *run
 void mst_worker_ask(struct mst_worker *worker, struct mst_worker_slot *slot, enum mst_origin why,
                     uint64_t grace_ns)
 {
-    uint64_t kill_ns = grace_ns < NEVER - worker->now_ns ? worker->now_ns + grace_ns : NEVER;
-
     if (slot->why == MST_ORIGIN_NONE) {
         slot->why = why;
         mst_list_append(&worker->stops, &slot->stop);
     }
-    if (kill_ns < slot->kill_ns) {
-        slot->kill_ns = kill_ns;
-    }
+    slot->kill_ns = mst_sooner(slot->kill_ns, mst_after_ns(worker->now_ns, grace_ns));
 }
 
 static void note(struct mst_worker *worker, uint32_t slot, struct mst_cluster_message *message)
@@ -494,10 +490,8 @@ static void overdue(struct mst_worker *worker, uint32_t slot)
 
     if (worker->grace_ms > 0) {
         uint64_t end_ns = mst_after_ms(worker->now_ns, worker->grace_ms);
-        uint64_t more_ns = MST_WORKER_UNHEARD_MS * NS_PER_MS;
 
-        grace_ns = end_ns - worker->now_ns;
-        grace_ns += end_ns < NEVER - more_ns ? more_ns : 0;
+        grace_ns = mst_after_ms(end_ns, MST_WORKER_UNHEARD_MS) - worker->now_ns;
         note(worker, slot, &message);
     }
     mst_worker_ask(worker, &worker->slots[slot], MST_ORIGIN_DEADLINE, grace_ns);
