@@ -109,8 +109,8 @@ void mst_cluster_check(const struct mst_cluster *cluster)
         connected += cluster->workers[i]->link != NULL;
     }
     MST_ASSERT(sums.prefetched == cluster->prefetched_count && connected == cluster->connected);
-    for (uint32_t i = 0; i < cluster->kind_count; i++) {
-        check_kind(cluster, cluster->kinds[i]);
+    MST_EACH(kind, &cluster->kinds, const struct mst_kind, all) {
+        check_kind(cluster, kind);
     }
     MST_ASSERT(cluster->end == MUSTER_OK || mst_list_empty(&cluster->live));
 }

@@ -121,8 +121,8 @@ static void lists_init(struct mst_cluster *cluster)
     mst_list_init(&cluster->members);
     mst_list_init(&cluster->live);
     mst_list_init(&cluster->settled);
-    mst_list_init(&cluster->hungry);
-    mst_list_init(&cluster->spare);
+    mst_list_init(&cluster->by_room[MST_ROOM_SPARE]);
+    mst_list_init(&cluster->by_room[MST_ROOM_SLOT]);
     mst_list_init(&cluster->todo);
     mst_list_init(&cluster->all_links);
     mst_list_init(&cluster->links_todo);

@@ -123,7 +123,7 @@ static bool run(struct mst_cluster *cluster, struct mst_task_worker *worker,
     mst_task_worker_update(cluster, worker);
     if (worker->room == room && room != MST_ROOM_NONE) { /* the next is another's turn */
         mst_list_remove(&worker->place);
-        mst_list_append(room == MST_ROOM_SLOT ? &cluster->hungry : &cluster->spare, &worker->place);
+        mst_list_append(&cluster->by_room[room], &worker->place);
     }
     mst_effect_message(cluster, worker, MST_CLUSTER_RUN);
     message->attempt.closure = closure->number;
@@ -142,14 +142,22 @@ static bool run(struct mst_cluster *cluster, struct mst_task_worker *worker,
 
 /* ---- who ---- */
 
-static struct mst_task_worker *first_able(struct mst_list *workers,
-                                          const struct mst_closure *closure, bool prefetch)
+static bool is_empty(const struct mst_task_worker *worker)
 {
-    MST_EACH(worker, workers, struct mst_task_worker, place) {
+    return worker->running_count + worker->prefetched_count == 0;
+}
+
+enum use { USE_ANY = 0, USE_PREFETCH = 1, USE_ALONE = 2 };
+
+static struct mst_task_worker *first_able(struct mst_cluster *cluster, enum mst_room room,
+                                          const struct mst_closure *closure, enum use use)
+{
+    MST_EACH(worker, &cluster->by_room[room], struct mst_task_worker, place) {
         uint32_t place = mst_task_worker_place(worker, closure->kind);
 
-        if (place != MST_FUNCTION_NONE &&
-            !(prefetch && (worker->hello->functions[place].flags & MST_FUNCTION_ONCE) != 0)) {
+        if (place != MST_FUNCTION_NONE && (use != USE_ALONE || is_empty(worker)) &&
+            (use != USE_PREFETCH ||
+             (worker->hello->functions[place].flags & MST_FUNCTION_ONCE) == 0)) {
             return worker;
         }
     }
@@ -159,10 +167,10 @@ static struct mst_task_worker *first_able(struct mst_list *workers,
 static struct mst_task_worker *worker_for(struct mst_cluster *cluster,
                                           const struct mst_closure *closure)
 {
-    struct mst_task_worker *worker = first_able(&cluster->hungry, closure, false);
+    struct mst_task_worker *worker = first_able(cluster, MST_ROOM_SLOT, closure, USE_ANY);
 
     if (!worker && !closure->once) {
-        worker = first_able(&cluster->spare, closure, true);
+        worker = first_able(cluster, MST_ROOM_SPARE, closure, USE_PREFETCH);
     }
     return worker;
 }
@@ -182,26 +190,19 @@ static struct mst_closure *oldest_ready(const struct mst_cluster *cluster)
     return oldest;
 }
 
-static bool is_empty(const struct mst_task_worker *worker)
-{
-    return worker->running_count + worker->prefetched_count == 0;
-}
-
 /* An empty one; or, for one that has none yet, any that could run it. */
 static struct mst_task_worker *worker_alone(struct mst_cluster *cluster,
                                             const struct mst_closure *closure)
 {
-    MST_EACH(worker, &cluster->hungry, struct mst_task_worker, place) {
-        if (is_empty(worker) && mst_task_worker_place(worker, closure->kind) != MST_FUNCTION_NONE) {
-            return worker;
-        }
-    }
-    if (!closure->worker) {
-        struct mst_task_worker *worker = first_able(&cluster->hungry, closure, false);
+    struct mst_task_worker *worker = first_able(cluster, MST_ROOM_SLOT, closure, USE_ALONE);
 
-        return worker ? worker : first_able(&cluster->spare, closure, false);
+    if (!worker && !closure->worker) {
+        worker = first_able(cluster, MST_ROOM_SLOT, closure, USE_ANY);
     }
-    return NULL;
+    if (!worker && !closure->worker) {
+        worker = first_able(cluster, MST_ROOM_SPARE, closure, USE_ANY);
+    }
+    return worker;
 }
 
 static void reserve(struct mst_cluster *cluster, struct mst_closure *closure,
@@ -245,7 +246,8 @@ bool mst_dispatch_next(struct mst_cluster *cluster)
     if (cluster->alone.count > 0 && run_alone(cluster)) {
         return true;
     }
-    if (mst_list_empty(&cluster->hungry) && mst_list_empty(&cluster->spare)) {
+    if (mst_list_empty(&cluster->by_room[MST_ROOM_SLOT]) &&
+        mst_list_empty(&cluster->by_room[MST_ROOM_SPARE])) {
         return false;
     }
     while ((closure = oldest_ready(cluster))) {
@@ -263,7 +265,7 @@ bool mst_dispatch_next(struct mst_cluster *cluster)
 
 void mst_dispatch_watch(struct mst_cluster *cluster)
 {
-    if (cluster->prefetched_count > 0 && !mst_list_empty(&cluster->hungry) &&
+    if (cluster->prefetched_count > 0 && !mst_list_empty(&cluster->by_room[MST_ROOM_SLOT]) &&
         !mst_tree_linked(&cluster->recall.node)) {
         mst_alarm_at(cluster, &cluster->recall, mst_after_ns(cluster->now_ns, cluster->recall_ns));
     }
@@ -273,7 +275,7 @@ static uint64_t free_slots(const struct mst_cluster *cluster)
 {
     uint64_t count = 0;
 
-    MST_EACH(worker, &cluster->hungry, const struct mst_task_worker, place) {
+    MST_EACH(worker, &cluster->by_room[MST_ROOM_SLOT], const struct mst_task_worker, place) {
         count += worker->slots - worker->running_count;
     }
     return count;
@@ -294,7 +296,7 @@ static uint64_t recall_from(struct mst_cluster *cluster, struct mst_task_worker 
             closure->kind->unable == cluster->recalls) {
             continue;
         }
-        if (!first_able(&cluster->hungry, closure, false)) {
+        if (!first_able(cluster, MST_ROOM_SLOT, closure, USE_ANY)) {
             closure->kind->unable = cluster->recalls; /* not asked for each */
             continue;
         }

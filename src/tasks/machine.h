@@ -57,6 +57,7 @@ struct mst_task_failure {
 /* A function as it is asked for: by name, and exact or any version. */
 struct mst_kind {
     struct mst_table_node node;
+    struct mst_list all;
     struct mst_list ready;         /* something is queued, and perhaps somebody can run it */
     struct mst_list fifo;          /* closures as they were admitted */
     struct mst_tree again;         /* those that came back, by number */
@@ -64,7 +65,7 @@ struct mst_kind {
     uint64_t created_ns;
     uint32_t *places; /* by worker: 1 + its place in the worker's list; 0: it does not have it */
     uint32_t room;    /* of places */
-    uint32_t id, version;
+    uint32_t version;
     uint32_t providers; /* connected ones */
     uint32_t run_ns;    /* measured; 0: not yet */
     uint64_t unable;    /* the last round of taking back in which nobody idle had it */
@@ -168,7 +169,7 @@ enum mst_room { MST_ROOM_NONE = 0, MST_ROOM_SPARE = 1, MST_ROOM_SLOT = 2 };
 struct mst_task_worker {
     struct mst_table_node node; /* by index */
     struct mst_list member;     /* of all */
-    struct mst_list place;      /* hungry, spare or none */
+    struct mst_list place;      /* of by_room */
     struct mst_list todo;       /* something is owed to it */
     struct mst_list owed;       /* closures */
     struct mst_list running, prefetched;
@@ -286,10 +287,8 @@ struct mst_cluster {
     bool full;                    /* a caller got MORE */
 
     struct mst_table kinds_by_name;
-    struct mst_kind **kinds;
     struct mst_kind *last_kind;
-    uint32_t kind_count, kind_room;
-    struct mst_list ready;
+    struct mst_list kinds, ready;
     struct mst_tree alone;
 
     uint64_t series;
@@ -303,10 +302,10 @@ struct mst_cluster {
     uint32_t connected;
     uint64_t slots;
     uint32_t prefetched_count;
-    uint64_t recall_ns;            /* until it is looked again */
-    uint64_t recalls;              /* rounds of it */
-    struct mst_list hungry, spare; /* with a free slot; with room for more than it runs */
-    struct mst_list todo;          /* workers */
+    uint64_t recall_ns; /* until it is looked again */
+    uint64_t recalls;   /* rounds of it */
+    struct mst_list by_room[MST_ROOM_SLOT + 1];
+    struct mst_list todo; /* workers */
     struct mst_table links;
     uint32_t hellos; /* held */
     struct mst_list all_links, links_todo;

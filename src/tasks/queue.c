@@ -17,6 +17,7 @@ static int order(const void *key, const struct mst_tree_node *node)
 
 void mst_queue_init(struct mst_cluster *cluster)
 {
+    mst_list_init(&cluster->kinds);
     mst_list_init(&cluster->ready);
     mst_tree_init(&cluster->alone, order);
     mst_table_init(&cluster->kinds_by_name, &cluster->mem);
@@ -119,28 +120,11 @@ static void unknown(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
     }
 }
 
-static bool kinds_grow(struct mst_cluster *cluster)
-{
-    uint32_t room = cluster->kind_room == 0 ? 16 : 2 * cluster->kind_room;
-    struct mst_kind **kinds =
-        mst_array_grow(&cluster->mem, cluster->kinds, cluster->kind_count, room, sizeof(*kinds));
-
-    if (!kinds) {
-        return false;
-    }
-    cluster->kinds = kinds;
-    cluster->kind_room = room;
-    return true;
-}
-
 static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice name,
                                  uint32_t version)
 {
-    struct mst_kind *kind = NULL;
+    struct mst_kind *kind = mst_mem_zalloc(&cluster->mem, sizeof(*kind) + name.size);
 
-    if (cluster->kind_count < cluster->kind_room || kinds_grow(cluster)) {
-        kind = mst_mem_zalloc(&cluster->mem, sizeof(*kind) + name.size);
-    }
     if (kind && cluster->worker_room > 0) {
         kind->places = mst_mem_array(&cluster->mem, cluster->worker_room, sizeof(uint32_t));
     }
@@ -149,7 +133,6 @@ static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice n
         return NULL;
     }
     kind->room = cluster->worker_room;
-    kind->id = cluster->kind_count;
     kind->version = version;
     kind->created_ns = cluster->now_ns;
     kind->unknown.ring = unknown;
@@ -157,7 +140,7 @@ static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice n
     memcpy(kind->name, name.data, name.size);
     mst_list_init(&kind->fifo);
     mst_tree_init(&kind->again, order);
-    cluster->kinds[cluster->kind_count++] = kind;
+    mst_list_append(&cluster->kinds, &kind->all);
     mst_table_insert(&cluster->kinds_by_name, kind_hash(name, version), &kind->node);
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         if (cluster->workers[i]->link) {
@@ -186,20 +169,16 @@ struct mst_kind *mst_kind_of(struct mst_cluster *cluster, struct mst_slice name,
 
 void mst_kinds_free(struct mst_cluster *cluster)
 {
-    for (uint32_t i = 0; i < cluster->kind_count; i++) {
-        struct mst_kind *kind = cluster->kinds[i];
-
+    MST_EACH(kind, &cluster->kinds, struct mst_kind, all) {
         mst_table_remove(&cluster->kinds_by_name, &kind->node);
         mst_mem_release(&cluster->mem, kind->places);
         mst_mem_release(&cluster->mem, kind);
     }
-    mst_mem_release(&cluster->mem, cluster->kinds);
 }
 
 bool mst_kinds_room(struct mst_cluster *cluster, uint32_t workers)
 {
-    for (uint32_t i = 0; i < cluster->kind_count; i++) {
-        struct mst_kind *kind = cluster->kinds[i];
+    MST_EACH(kind, &cluster->kinds, struct mst_kind, all) {
         uint32_t *places;
 
         if (kind->room >= workers) {
@@ -217,17 +196,15 @@ bool mst_kinds_room(struct mst_cluster *cluster, uint32_t workers)
 
 void mst_kinds_offered(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    for (uint32_t i = 0; i < cluster->kind_count; i++) {
-        provide(cluster, cluster->kinds[i], worker);
-        watch_unknown(cluster, cluster->kinds[i]);
+    MST_EACH(kind, &cluster->kinds, struct mst_kind, all) {
+        provide(cluster, kind, worker);
+        watch_unknown(cluster, kind);
     }
 }
 
 void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    for (uint32_t i = 0; i < cluster->kind_count; i++) {
-        struct mst_kind *kind = cluster->kinds[i];
-
+    MST_EACH(kind, &cluster->kinds, struct mst_kind, all) {
         if (kind->places[worker->number] != 0) {
             kind->places[worker->number] = 0;
             kind->providers--;

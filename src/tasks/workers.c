@@ -65,7 +65,6 @@ static bool has_credit(const struct mst_cluster *cluster, const struct mst_task_
 
 void mst_task_worker_update(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    bool linked = mst_list_linked(&worker->place);
     enum mst_room room = MST_ROOM_NONE;
 
     if (worker->reserved && !mst_task_worker_usable(worker)) { /* another may have it */
@@ -82,11 +81,9 @@ void mst_task_worker_update(struct mst_cluster *cluster, struct mst_task_worker 
     if (room == worker->room) {
         return;
     }
-    if (linked) {
-        mst_list_remove(&worker->place);
-    }
+    mst_list_remove(&worker->place);
     if (room != MST_ROOM_NONE) {
-        mst_list_append(room == MST_ROOM_SLOT ? &cluster->hungry : &cluster->spare, &worker->place);
+        mst_list_append(&cluster->by_room[room], &worker->place);
     }
     if (room > worker->room) {
         mst_kinds_unstick(cluster, worker);
