@@ -443,7 +443,7 @@ void mst_cluster_look(const struct mst_cluster *cluster, uint64_t number,
     }
     if (closure->progress) {
         out->fraction = closure->progress->fraction;
-        out->text = mst_slice_of(closure->progress->text, closure->progress->size);
+        out->text = closure->progress->text;
     }
     if (closure->where == MST_WHERE_VALUE) {
         out->state = MST_CLOSURE_VALUE;

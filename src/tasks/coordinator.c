@@ -33,8 +33,8 @@ static void say_stuck(struct mst_cluster *cluster, const struct mst_task_worker 
 {
     const struct mst_progress *progress = closure->progress;
     bool reported = progress && progress->reported_ns >= closure->begun_ns;
-    bool has_words = reported && progress->size > 0;
-    char line[MST_FAILURE_TEXT_MAX], last[64] = "no progress told";
+    struct mst_slice words = reported ? progress->text : mst_slice_of(NULL, 0);
+    char line[MST_FAILURE_TEXT_MAX], last[64] = "no progress reported";
 
     if (reported) {
         mst_text_print(last, sizeof(last), "its last progress " MST_SECONDS " ago",
@@ -42,10 +42,9 @@ static void say_stuck(struct mst_cluster *cluster, const struct mst_task_worker 
     }
     mst_text_print(line, sizeof(line),
                    "attempt %u of '%.*s', its worker last heard " MST_SECONDS " ago, %s%s%.*s%s",
-                   closure->attempt, (int)closure->kind->name_size, closure->kind->name,
+                   closure->attempt, MST_SLICE_ARGS(closure->kind->name),
                    MST_SECONDS_ARGS((cluster->now_ns - worker->heard_ns) / NS_PER_MS), last,
-                   has_words ? " (" : "", has_words ? (int)progress->size : 0,
-                   has_words ? progress->text : "", has_words ? ")" : "");
+                   words.size > 0 ? " (" : "", MST_SLICE_ARGS(words), words.size > 0 ? ")" : "");
     mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, worker, closure->number,
                    (cluster->now_ns - closure->begun_ns) / NS_PER_MS, mst_slice_text(line));
 }

@@ -3,11 +3,6 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
-static struct mst_slice function_of(const struct mst_closure *closure)
-{
-    return mst_slice_of(closure->kind->name, closure->kind->name_size);
-}
-
 enum mst_cluster_wait mst_closure_waits(const struct mst_cluster *cluster,
                                         const struct mst_closure *closure)
 {
@@ -45,7 +40,7 @@ static void oldest(const struct mst_cluster *cluster, uint64_t now_ns,
             out->oldest = closure->number;
             out->oldest_ns = now_ns - closure->admitted_ns;
             out->oldest_waits = mst_closure_waits(cluster, closure);
-            out->oldest_function = function_of(closure);
+            out->oldest_function = closure->kind->name;
             return;
         }
     }
@@ -121,7 +116,7 @@ bool mst_cluster_worker_at(const struct mst_cluster *cluster, uint64_t now_ns, u
         if (out->oldest == 0 || run_ns > out->oldest_run_ns) {
             out->oldest = closure->number;
             out->oldest_run_ns = run_ns;
-            out->oldest_function = function_of(closure);
+            out->oldest_function = closure->kind->name;
         }
     }
     return true;

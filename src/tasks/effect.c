@@ -56,7 +56,7 @@ static bool say(struct mst_cluster *cluster)
     cluster->line_count--;
     cluster->said = saying;
     *effect = saying->effect;
-    if (saying->about && saying->about->host) {
+    if (saying->about) {
         effect->host = mst_slice_of(saying->about->host, saying->about->host_size);
     }
     return true;

@@ -71,8 +71,8 @@ struct mst_kind {
     uint64_t unable;    /* the last round of taking back in which nobody idle had it */
     bool stuck;         /* nobody has room for it, until somebody has */
     bool resolved;      /* somebody had it once */
-    size_t name_size;
-    char name[];
+    struct mst_slice name;
+    char bytes[];
 };
 
 /* ---- closures ---- */
@@ -97,8 +97,8 @@ struct mst_task_result {
 struct mst_progress {
     uint64_t reported_ns;
     double fraction;
-    size_t size;
-    char text[];
+    struct mst_slice text;
+    char bytes[];
 };
 
 /* One allocation: behind it the parts, the needs, the bytes of the parts, and of the key. */
@@ -241,8 +241,7 @@ struct mst_state_server {
     struct mst_list place;
     uint64_t *times; /* of the last reports: a ring of `limit` - 1 */
     uint32_t limit, at;
-    size_t name_size;
-    char *name;
+    struct mst_slice name;
 };
 
 /* ---- the machine ---- */

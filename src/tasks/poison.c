@@ -18,7 +18,6 @@ void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
     char line[MST_FAILURE_TEXT_MAX];
     struct mst_text text = mst_text_in(line, sizeof(line));
     struct mst_task_losses *lost = closure->lost, *more;
-    size_t host_size = worker->host ? worker->host_size : 0;
 
     if (closure->losses < UINT16_MAX) {
         closure->losses++;
@@ -28,7 +27,7 @@ void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
     }
     mst_text_format(&text, "%s%s%sworker %u (#%u%s%.*s) ", lost ? lost->text : "",
                     lost ? ", " : ": ", child ? "a child of " : "", worker->number, worker->index,
-                    host_size > 0 ? ", node " : "", (int)host_size, worker->host);
+                    worker->host ? ", node " : "", (int)worker->host_size, worker->host);
     if (end.cause == MST_CAUSE_NONE) {
         mst_text_add(&text, "was replaced");
     } else {
@@ -55,7 +54,7 @@ struct mst_task_failure *mst_poison_failure(const struct mst_cluster *cluster,
     mst_text_format(&text,
                     "'%.*s' cost %u %s in %u %s and is not run again: mend it, or raise "
                     "MUSTER_CLUSTER_POISON%s",
-                    (int)closure->kind->name_size, closure->kind->name, closure->losses,
+                    MST_SLICE_ARGS(closure->kind->name), closure->losses,
                     closure->losses == 1 ? "process" : "processes", closure->attempt,
                     closure->attempt == 1 ? "attempt" : "attempts",
                     closure->lost ? closure->lost->text : "");

@@ -27,8 +27,7 @@ void mst_queue_init(struct mst_cluster *cluster)
 
 static bool is_kind(const struct mst_kind *kind, struct mst_slice name, uint32_t version)
 {
-    return kind->version == version && kind->name_size == name.size &&
-           memcmp(kind->name, name.data, name.size) == 0;
+    return kind->version == version && mst_slice_equal(kind->name, name);
 }
 
 static uint64_t kind_hash(struct mst_slice name, uint32_t version)
@@ -53,13 +52,11 @@ static struct mst_kind *kind_find(const struct mst_cluster *cluster, struct mst_
 /* 1 + the place of the function in the worker's list. */
 static uint32_t place_in(const struct mst_task_worker *worker, const struct mst_kind *kind)
 {
-    struct mst_slice name = mst_slice_of(kind->name, kind->name_size);
-
     for (uint32_t i = 0; i < worker->hello->function_count; i++) {
         const struct mst_function *function = &worker->hello->functions[i];
 
         if ((kind->version == 0 || kind->version == function->version) &&
-            mst_slice_equal(function->name, name)) {
+            mst_slice_equal(function->name, kind->name)) {
             return i + 1;
         }
     }
@@ -136,8 +133,7 @@ static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice n
     kind->version = version;
     kind->created_ns = cluster->now_ns;
     kind->unknown.ring = unknown;
-    kind->name_size = name.size;
-    memcpy(kind->name, name.data, name.size);
+    kind->name = mst_slice_of(memcpy(kind->bytes, name.data, name.size), name.size);
     mst_list_init(&kind->fifo);
     mst_tree_init(&kind->again, order);
     mst_list_append(&cluster->kinds, &kind->all);

@@ -263,9 +263,9 @@ void mst_result_progress(struct mst_cluster *cluster, struct mst_task_worker *wo
     }
     progress->reported_ns = cluster->now_ns;
     progress->fraction = message->fraction;
-    progress->size = size;
+    progress->text = mst_slice_of(progress->bytes, size);
     if (size > 0) {
-        memcpy(progress->text, message->text.data, size);
+        memcpy(progress->bytes, message->text.data, size);
     }
     mst_mem_release(&cluster->mem, closure->progress);
     closure->progress = progress;

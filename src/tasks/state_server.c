@@ -10,7 +10,7 @@ struct mst_state_server *mst_state_server_find(const struct mst_cluster *cluster
                                                struct mst_slice name)
 {
     MST_EACH(server, &cluster->state_servers, struct mst_state_server, place) {
-        if (mst_slice_equal(mst_slice_of(server->name, server->name_size), name)) {
+        if (mst_slice_equal(server->name, name)) {
             return server;
         }
     }
@@ -35,9 +35,8 @@ muster_status mst_cluster_state_server(struct mst_cluster *cluster, struct mst_s
     }
     server->limit = (uint32_t)(times / sizeof(uint64_t));
     server->times = (uint64_t *)(server + 1);
-    server->name = (char *)server->times + times;
-    server->name_size = name.size;
-    memcpy(server->name, name.data, name.size);
+    server->name =
+        mst_slice_of(memcpy((char *)server->times + times, name.data, name.size), name.size);
     mst_list_append(&cluster->state_servers, &server->place);
     return MUSTER_OK;
 }

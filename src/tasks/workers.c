@@ -187,8 +187,7 @@ static void worker_host(struct mst_cluster *cluster, struct mst_task_worker *wor
 {
     char *copy;
 
-    if (host.size == 0 ||
-        mst_slice_equal(host, mst_slice_of(worker->host, worker->host ? worker->host_size : 0))) {
+    if (host.size == 0 || mst_slice_equal(host, mst_slice_of(worker->host, worker->host_size))) {
         return;
     }
     copy = cluster->mem.alloc(cluster->mem.ctx, host.size);

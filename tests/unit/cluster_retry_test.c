@@ -613,7 +613,7 @@ static void test_the_watchdog_tells_what_is_stuck_76(void **state)
     assert_int_equal(stage.lines[MST_CLUSTER_LINE_STUCK], 1);
     assert_in_range(stage.last_count, 3000, 3100);
     assert_string_equal(stage.last_text,
-                        "attempt 1 of 'f', its worker last heard 23.0 s ago, no progress told");
+                        "attempt 1 of 'f', its worker last heard 23.0 s ago, no progress reported");
     stage_pass(3 * STAGE_S);
     assert_int_equal(stage.lines[MST_CLUSTER_LINE_STUCK], 2);
     stage_value(0, 0, "");
@@ -652,7 +652,7 @@ static void test_the_watchdog_tells_the_attempt_and_the_last_signs_of_life(void 
     stage_pass(3 * STAGE_S);
     assert_int_equal(stage.lines[MST_CLUSTER_LINE_STUCK], 2);
     assert_string_equal(stage.last_text, /* what was told of another attempt does not count */
-                        "attempt 2 of 'f', its worker last heard 3.0 s ago, no progress told");
+                        "attempt 2 of 'f', its worker last heard 3.0 s ago, no progress reported");
     stage_end();
 }
 
