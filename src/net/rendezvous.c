@@ -134,6 +134,11 @@ static bool find_interface(const char *wanted, int family, char *text, size_t ro
     return found;
 }
 
+bool mst_rendezvous_interface(char *name, size_t room)
+{
+    return find_interface(NULL, AF_INET, name, room) || find_interface(NULL, AF_INET6, name, room);
+}
+
 /* What the machine's own name stands for, if that is one of its addresses: in a container, and
  * where the name is looked up elsewhere, it need not be. */
 static bool by_name(char *text, size_t room)
@@ -153,8 +158,7 @@ bool mst_rendezvous_reach(const char *host, char *name, size_t room)
         (void)snprintf(name, room, "%s", host);
         return true;
     }
-    if (by_name(name, room) || find_interface(NULL, AF_INET, name, room) ||
-        find_interface(NULL, AF_INET6, name, room)) {
+    if (by_name(name, room) || mst_rendezvous_interface(name, room)) {
         return true;
     }
     (void)snprintf(name, room, "127.0.0.1");

@@ -25,6 +25,9 @@ void mst_rendezvous_join(const char *host, uint16_t port, char *address, size_t 
  * else. False: there is none, and it is loopback. */
 bool mst_rendezvous_reach(const char *host, char *name, size_t room);
 
+/* The number of the first interface to other machines, IPv4 before IPv6. False: there is none. */
+bool mst_rendezvous_interface(char *name, size_t room);
+
 /* Whether `list` (commas; NULL: empty) holds the name. */
 bool mst_rendezvous_listed(const char *list, const char *name);
 

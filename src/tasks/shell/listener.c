@@ -5,9 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <inttypes.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -20,6 +18,7 @@
 
 #include "base/fail.h"
 #include "net/address.h"
+#include "net/rendezvous.h"
 #include "net/unix_peer.h"
 #include "os/system.h"
 
@@ -117,33 +116,6 @@ static muster_status listen_unix(struct mst_cluster_listener *out, struct muster
 
 /* ---- workers of other machines ---- */
 
-static bool number_of(const struct sockaddr *address, char *text, size_t room)
-{
-    socklen_t size =
-        address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-
-    return getnameinfo(address, size, text, (socklen_t)room, NULL, 0, NI_NUMERICHOST) == 0 &&
-           !strchr(text, '%');
-}
-
-/* An interface to other machines. IPv6's link-local addresses are of no use there. */
-static bool find_interface(int family, char *text, size_t room)
-{
-    struct ifaddrs *all = NULL;
-    bool found = false;
-
-    if (getifaddrs(&all) != 0) {
-        return false;
-    }
-    for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next) {
-        found = one->ifa_addr && one->ifa_addr->sa_family == family &&
-                (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0 &&
-                number_of(one->ifa_addr, text, room);
-    }
-    freeifaddrs(all);
-    return found;
-}
-
 /* The address by which this machine reaches the service, unless that is its own. */
 static bool by_socket(int fd, char *text, size_t room)
 {
@@ -153,7 +125,9 @@ static bool by_socket(int fd, char *text, size_t room)
     return fd >= 0 && getsockname(fd, (struct sockaddr *)&name, &size) == 0 &&
            (name.ss_family == AF_INET || name.ss_family == AF_INET6) &&
            !mst_address_is_loopback((struct sockaddr *)&name) &&
-           number_of((struct sockaddr *)&name, text, room);
+           getnameinfo((struct sockaddr *)&name, size, text, (socklen_t)room, NULL, 0,
+                       NI_NUMERICHOST) == 0 &&
+           !strchr(text, '%'); /* a link-local address is of no use elsewhere */
 }
 
 /* Of "any address" one by which others reach this machine. */
@@ -167,8 +141,7 @@ static void advertise(struct mst_cluster_listener *out, const struct mst_cluster
                       NI_NUMERICHOST | NI_NUMERICSERV);
     if ((strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) &&
         !by_socket(how->reached_by, host, sizeof host) &&
-        !find_interface(AF_INET, host, sizeof host) &&
-        !find_interface(AF_INET6, host, sizeof host)) {
+        !mst_rendezvous_interface(host, sizeof host)) {
         (void)snprintf(host, sizeof host, "127.0.0.1");
     }
     (void)snprintf(out->addresses + have, sizeof out->addresses - have,
