@@ -142,7 +142,7 @@ static void test_options(void **state)
     options.signals = "";
     options.cluster = "two words"; /* no coordinator could have it */
     says(muster_worker_open(&worker, client, &options, &err), MUSTER_EINVAL, &err,
-         "worker: its cluster's name is to have letters, digits, '.', '_' and '-', at most 64");
+         "worker: its cluster's name may have letters, digits, '.', '_' and '-', at most 64");
     options.cluster = NULL;
     options.scratch = "/nonexistent/folder";
     says(muster_worker_open(&worker, client, &options, &err), MUSTER_EINVAL, &err,

@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -462,6 +463,17 @@ muster_status mst_cluster_link_ready(struct mst_cluster_link *link, uint32_t eve
         mst_cluster_link_flush(link);
     }
     return status;
+}
+
+muster_status mst_cluster_link_await(struct mst_cluster_link *link, int timeout_ms, void *room,
+                                     bool *again_out)
+{
+    struct pollfd polled = {.fd = link->channel.fd, .events = (short)wanted(link)};
+
+    if (polled.fd >= 0) {
+        (void)poll(&polled, 1, timeout_ms);
+    }
+    return mst_cluster_link_ready(link, (uint32_t)polled.revents, room, again_out);
 }
 
 void mst_cluster_link_limit(struct mst_cluster_link *link, size_t message_bytes_max)

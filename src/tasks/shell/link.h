@@ -64,6 +64,11 @@ int mst_cluster_link_fd(const struct mst_cluster_link *link, uint32_t *events_ou
 muster_status mst_cluster_link_ready(struct mst_cluster_link *link, uint32_t events, void *room,
                                      bool *again_out);
 
+/* For a thread with this link alone: polls it, at most so long (-1: any time), and then is ready
+ * with what poll found. */
+muster_status mst_cluster_link_await(struct mst_cluster_link *link, int timeout_ms, void *room,
+                                     bool *again_out);
+
 /* From now on a message, in both directions, may be so large; 0: as large as any may be, which is
  * so from the beginning. */
 void mst_cluster_link_limit(struct mst_cluster_link *link, size_t message_bytes_max);

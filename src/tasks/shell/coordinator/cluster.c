@@ -92,16 +92,23 @@ static void name_term(muster_cluster *cluster)
                    cluster->client->host);
 }
 
-/* Client's lock held. */
-static muster_status refuse_client(muster_client *client, struct muster_error *err)
+/* The client has one coordinator at most. */
+static muster_status hang_in(muster_cluster *cluster, struct muster_error *err)
 {
-    if (mst_lib_status(client)) {
-        return mst_lib_fail_again(client, err, "cluster");
+    muster_client *client = cluster->client;
+    muster_status status;
+
+    mst_lib_lock(client);
+    status = mst_lib_status(client);
+    if (status != MUSTER_OK) {
+        status = mst_lib_fail_again(client, err, "cluster");
+    } else if (mst_lib_hook_ctx(client, MST_USER_CLUSTER)) {
+        status = mst_fail(err, MUSTER_EEXISTS, 0, "cluster: this client has a coordinator already");
+    } else {
+        mst_coord_hook_in(cluster);
     }
-    if (mst_lib_hook_ctx(client, MST_USER_CLUSTER)) {
-        return mst_fail(err, MUSTER_EEXISTS, 0, "cluster: this client has a coordinator already");
-    }
-    return MUSTER_OK;
+    mst_lib_unlock(client);
+    return status;
 }
 
 static muster_status say_unclaimed(muster_cluster *cluster, muster_status status,
@@ -161,7 +168,7 @@ static muster_status begin(muster_cluster *cluster, struct muster_error *err)
     if (status != MUSTER_OK) {
         return mst_lib_fail(err, status, "cluster", NULL);
     }
-    mst_coord_lock(cluster); /* whoever drives the client may look */
+    mst_coord_lock(cluster); /* the thread that drives the client may look */
     mst_cluster_publisher_init(&cluster->publisher, mst_lib_now_ns());
     cluster->machine = machine;
     mst_coord_unlock(cluster);
@@ -170,7 +177,7 @@ static muster_status begin(muster_cluster *cluster, struct muster_error *err)
         return status;
     }
     mst_lib_lock(client);
-    status = mst_lib_status(client); /* before there was a machine nobody could tell it */
+    status = mst_lib_status(client); /* the hook told it to no machine before there was one */
     if (status == MUSTER_OK) {
         mst_coord_term_watch(cluster);
         mst_lib_hurry(client);
@@ -181,19 +188,29 @@ static muster_status begin(muster_cluster *cluster, struct muster_error *err)
     return status;
 }
 
+static muster_status start(muster_cluster *cluster, int64_t timeout_ms, struct muster_error *err)
+{
+    muster_client *client = cluster->client;
+    muster_status status = listen_up(cluster, err);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    name_term(cluster);
+    mst_lib_lock(client);
+    status = claim(cluster, timeout_ms, err);
+    mst_lib_unlock(client);
+    return status == MUSTER_OK ? begin(cluster, err) : status;
+}
+
 static muster_status open_cluster(muster_cluster **out, muster_client *client,
                                   const struct muster_cluster_options *options, int64_t timeout_ms,
                                   struct muster_error *err)
 {
     struct mst_coord_settings settings;
     muster_cluster *cluster;
-    muster_status status;
+    muster_status status = mst_coord_settings_read(&settings, options, err);
 
-    if (!out) {
-        return mst_lib_refuse(err, "cluster", "out is NULL");
-    }
-    *out = NULL;
-    status = mst_coord_settings_read(&settings, options, err);
     if (status == MUSTER_OK) {
         status = mst_lib_enter(client, err, "cluster");
     }
@@ -207,26 +224,12 @@ static muster_status open_cluster(muster_cluster **out, muster_client *client,
     if (!cluster) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "cluster", NULL);
     }
-    mst_lib_lock(client);
-    status = refuse_client(client, err);
-    if (status == MUSTER_OK) {
-        mst_coord_hook_in(cluster);
-    }
-    mst_lib_unlock(client);
+    status = hang_in(cluster, err);
     if (status != MUSTER_OK) {
         mst_coord_let_go(cluster);
         return status;
     }
-    status = listen_up(cluster, err);
-    if (status == MUSTER_OK) {
-        name_term(cluster);
-        mst_lib_lock(client);
-        status = claim(cluster, timeout_ms, err);
-        mst_lib_unlock(client);
-    }
-    if (status == MUSTER_OK) {
-        status = begin(cluster, err);
-    }
+    status = start(cluster, timeout_ms, err);
     if (status != MUSTER_OK) {
         muster_cluster_close(cluster);
         return status;
@@ -241,6 +244,10 @@ muster_status muster_cluster_open(muster_cluster **out, muster_client *client,
 {
     muster_status status;
 
+    if (!out) {
+        return mst_lib_refuse(err, "cluster", "out is NULL");
+    }
+    *out = NULL;
     mst_uncancelled_begin();
     status = open_cluster(out, client, options, timeout_ms, err);
     mst_uncancelled_end();

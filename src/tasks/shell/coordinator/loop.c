@@ -136,35 +136,35 @@ static void accept_one(muster_cluster *cluster, int fd, struct mst_tls_context *
     mst_cluster_link_flush(peer->connection);
 }
 
-static int listen_to(muster_cluster *cluster, int fd, uint64_t key)
+/* Adds the Unix socket and the TCP port to epoll, or takes them out. errno of the first that
+ * failed; 0: none did. */
+static int listen_to(muster_cluster *cluster, int op)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = key};
+    const struct {
+        int fd;
+        uint64_t key;
+    } sockets[] = {{cluster->listener.unix_fd, KEY_UNIX}, {cluster->listener.tcp_fd, KEY_TCP}};
 
-    return fd < 0 || epoll_ctl(cluster->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
-}
+    for (size_t i = 0; i < sizeof(sockets) / sizeof(sockets[0]); i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = sockets[i].key};
 
-/* The Unix socket and the TCP port. errno of the first that failed; 0: none did. */
-static int listen_to_all(muster_cluster *cluster)
-{
-    int failed = listen_to(cluster, cluster->listener.unix_fd, KEY_UNIX);
-
-    return failed != 0 ? failed : listen_to(cluster, cluster->listener.tcp_fd, KEY_TCP);
+        if (sockets[i].fd >= 0 && epoll_ctl(cluster->epoll, op, sockets[i].fd, &event) != 0) {
+            return errno;
+        }
+    }
+    return 0;
 }
 
 static void go_deaf(muster_cluster *cluster)
 {
-    if (cluster->deaf) {
-        return;
+    if (!cluster->deaf) {
+        cluster->deaf = true;
+        cluster->hears_ns = mst_lib_now_ns() + DEAF_NS;
+        (void)listen_to(cluster, EPOLL_CTL_DEL);
+        mst_coord_say(cluster, MUSTER_LEVEL_WARN,
+                      "cluster: no descriptor left for a worker that wants to connect; raise "
+                      "`ulimit -n`");
     }
-    cluster->deaf = true;
-    cluster->hears_ns = mst_lib_now_ns() + DEAF_NS;
-    (void)epoll_ctl(cluster->epoll, EPOLL_CTL_DEL, cluster->listener.unix_fd, NULL);
-    if (cluster->listener.tcp_fd >= 0) {
-        (void)epoll_ctl(cluster->epoll, EPOLL_CTL_DEL, cluster->listener.tcp_fd, NULL);
-    }
-    mst_coord_say(cluster, MUSTER_LEVEL_WARN,
-                  "cluster: no descriptor left for a worker that wants to connect; raise "
-                  "`ulimit -n`");
 }
 
 static void accept_all(muster_cluster *cluster, int listener, struct mst_tls_context *tls)
@@ -238,15 +238,6 @@ void mst_coord_wake(muster_cluster *cluster)
     }
 }
 
-static void changed(muster_cluster *cluster)
-{
-    cluster->changes++;
-    if (cluster->ready >= 0) {
-        mst_system_event_ring(cluster->ready);
-    }
-    mst_coord_wake(cluster);
-}
-
 static bool drain(muster_cluster *cluster)
 {
     const struct mst_cluster_effect *effect;
@@ -273,7 +264,11 @@ static bool drain(muster_cluster *cluster)
         mst_cluster_done(mst_coord_machine(cluster), effect);
     }
     if (change) {
-        changed(cluster);
+        cluster->changes++;
+        if (cluster->ready >= 0) {
+            mst_system_event_ring(cluster->ready);
+        }
+        mst_coord_wake(cluster);
     }
     return any;
 }
@@ -471,37 +466,50 @@ static void forget(struct mst_list *lines)
     }
 }
 
-/* Lock held, and given back meanwhile: the log is the client's, whose lock comes first. */
-static void log_lines(muster_cluster *cluster)
+/* ---- the thread ---- */
+
+/* The client's lock comes first: these two take one lock instead of the other. The client lives
+ * until this thread has ended. */
+static muster_client *to_client(muster_cluster *cluster)
 {
     muster_client *client = cluster->client;
+
+    mst_coord_unlock(cluster);
+    mst_lib_lock(client);
+    return client;
+}
+
+static void from_client(muster_cluster *cluster, muster_client *client)
+{
+    mst_lib_unlock(client);
+    mst_coord_lock(cluster);
+}
+
+static void log_lines(muster_cluster *cluster)
+{
+    muster_client *client;
     struct mst_list lines;
 
     mst_list_init(&lines);
     mst_list_put_before(&lines, &cluster->said);
-    mst_coord_unlock(cluster);
-    if (client && !client->poisoned) {
-        mst_lib_lock(client);
-        MST_EACH(said, &lines, struct mst_coord_said, link) {
+    client = to_client(cluster);
+    MST_EACH(said, &lines, struct mst_coord_said, link) {
+        if (!client->poisoned) {
             mst_lib_log(client, said->level, "%s", said->text);
         }
-        mst_lib_unlock(client);
     }
+    from_client(cluster, client);
     forget(&lines);
-    mst_coord_lock(cluster);
 }
 
-/* ---- the thread ---- */
-
-/* Lock held, and given back meanwhile. */
 static bool publish(muster_cluster *cluster)
 {
-    muster_client *client = cluster->client;
     uint64_t now_ns = mst_lib_now_ns();
+    muster_client *client;
     size_t size;
 
     if (cluster->publishing || cluster->superseded || cluster->closing ||
-        !mst_coord_machine(cluster) || !client ||
+        !mst_coord_machine(cluster) || !cluster->client ||
         mst_cluster_publisher_deadline_ns(&cluster->publisher) > now_ns) {
         return false;
     }
@@ -510,13 +518,11 @@ static bool publish(muster_cluster *cluster)
         return false;
     }
     cluster->publishing = true;
-    mst_coord_unlock(cluster);
-    mst_lib_lock(client);
+    client = to_client(cluster);
     if (!client->poisoned) {
         mst_coord_term_publish(cluster, size);
     }
-    mst_lib_unlock(client);
-    mst_coord_lock(cluster);
+    from_client(cluster, client);
     return true;
 }
 
@@ -531,7 +537,7 @@ static void tick(muster_cluster *cluster)
     }
     if (cluster->deaf && cluster->hears_ns <= now_ns) {
         cluster->deaf = false;
-        (void)listen_to_all(cluster);
+        (void)listen_to(cluster, EPOLL_CTL_ADD);
     }
     mst_coord_strangers_tick(cluster, now_ns);
     do {
@@ -551,22 +557,18 @@ static int wait_ms(uint64_t until_ns)
     return until_ns == NEVER ? -1 : (int)ms;
 }
 
-/* The client first, which may look at its own, and which lives until this thread has ended. */
+/* The client first, which may look at its own. */
 static void lose(muster_cluster *cluster)
 {
-    muster_client *client = cluster->client;
+    muster_client *client = to_client(cluster);
 
-    mst_coord_unlock(cluster);
-    mst_lib_lock(client);
     if (!client->poisoned) {
-        mst_lib_log(
-            client, MUSTER_LEVEL_ERROR,
-            "the coordinator lost its epoll descriptor: this program closed a descriptor of "
-            "muster's");
+        mst_lib_log(client, MUSTER_LEVEL_ERROR,
+                    "the coordinator lost its epoll descriptor: this program closed a descriptor "
+                    "of muster's");
         mst_lib_disown(client);
     }
-    mst_lib_unlock(client);
-    mst_coord_lock(cluster);
+    from_client(cluster, client);
     mst_coord_disown(cluster);
 }
 
@@ -607,13 +609,15 @@ static void *run(void *ctx)
     return NULL;
 }
 
-/* errno is that of the first that failed. */
 static muster_status open_epoll(muster_cluster *cluster, struct muster_error *err)
 {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = KEY_EVENT};
+
     cluster->epoll = epoll_create1(EPOLL_CLOEXEC);
     cluster->event = cluster->epoll < 0 ? -1 : mst_system_event();
-    if (cluster->event < 0 || listen_to(cluster, cluster->event, KEY_EVENT) != 0 ||
-        listen_to_all(cluster) != 0) {
+    if (cluster->event < 0 ||
+        epoll_ctl(cluster->epoll, EPOLL_CTL_ADD, cluster->event, &event) != 0 ||
+        listen_to(cluster, EPOLL_CTL_ADD) != 0) {
         return mst_lib_fail_system(err, "cluster", errno);
     }
     return MUSTER_OK;
@@ -699,8 +703,7 @@ void mst_coord_loop_abandon(muster_cluster *cluster)
     }
 }
 
-/* The thread may never wake from a wait for what was closed: all is left to it, as after a panic.
- */
+/* The thread may never wake from its wait for them: all is left to it, as after a panic. */
 void mst_coord_disown(muster_cluster *cluster)
 {
     cluster->epoll = cluster->event = cluster->ready = -1;

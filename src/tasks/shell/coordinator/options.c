@@ -77,7 +77,7 @@ static muster_status read_all(struct mst_coord_settings *out,
     }
     if (!mst_cluster_name_valid(mst_slice_text(out->name))) {
         return mst_lib_refuse(err, "cluster",
-                              "its name is to have letters, digits, '.', '_' and '-', at most 64");
+                              "its name may have letters, digits, '.', '_' and '-', at most 64");
     }
     status =
         read_text("cluster_listen", options->listen, "", out->listen, sizeof(out->listen), err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The child's end: reads what the worker sends, runs it on its one thread, and answers. It uses its
  * copy of the worker's structure, with `home` instead of a machine. */
-#include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/list.h"
@@ -101,24 +101,18 @@ static void take(struct muster_worker *worker, uint32_t slot,
 static bool turn(struct muster_worker *worker, uint32_t slot)
 {
     struct mst_cluster_message message;
-    struct pollfd polled = {0};
-    muster_status status;
-    uint32_t events = 0;
     bool again = false;
+    muster_status status = mst_cluster_link_await(worker->home, -1, worker->room, &again);
 
-    polled.fd = mst_cluster_link_fd(worker->home, &events);
-    polled.events = (short)events;
-    if (polled.fd < 0) {
-        return false;
-    }
-    (void)poll(&polled, 1, -1);
-    do {
-        status =
-            mst_cluster_link_ready(worker->home, (uint32_t)polled.revents, worker->room, &again);
+    for (;;) {
         while (mst_cluster_link_next(worker->home, &message) == MUSTER_OK) {
             take(worker, slot, &message);
         }
-    } while (status >= MUSTER_OK && again);
+        if (status < MUSTER_OK || !again) {
+            break;
+        }
+        status = mst_cluster_link_ready(worker->home, EPOLLIN, worker->room, &again);
+    }
     mst_cluster_link_flush(worker->home);
     return status >= MUSTER_OK;
 }

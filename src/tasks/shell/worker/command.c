@@ -53,8 +53,7 @@ void mst_work_command_forget(struct muster_worker *worker, struct mst_work_comma
     *command = (struct mst_work_command){.out = -1, .error = -1};
 }
 
-/* ---- what is to run: a file of two counts and the words, each ended by NUL (worker_exec.c) ----
- */
+/* ---- what is to run: a file of two counts and the words, each ended by NUL (exec.c) ---- */
 
 /* Variables about this process, which would be wrong for another. */
 static bool is_ours(const char *variable)
@@ -84,19 +83,17 @@ static uint32_t put_environment(FILE *file, const struct muster_worker *worker,
         }
     }
     mst_environment_unlock();
-    (void)fprintf(file, "MUSTER_TASK_CLOSURE=%llu%c", (unsigned long long)message->attempt.closure,
-                  0);
-    (void)fprintf(file, "MUSTER_TASK_ATTEMPT=%lu%c", (unsigned long)message->attempt.attempt, 0);
-    (void)fprintf(file, "MUSTER_TASK_WORKER=%lu%c",
-                  (unsigned long)mst_worker_number(mst_work_machine(worker)), 0);
-    (void)fprintf(file, "MUSTER_TASK_SLOT=%lu%c", (unsigned long)job->slot, 0);
+    (void)fprintf(file,
+                  "MUSTER_TASK_CLOSURE=%" PRIu64 "%cMUSTER_TASK_ATTEMPT=%" PRIu32
+                  "%cMUSTER_TASK_WORKER=%" PRIu32 "%cMUSTER_TASK_SLOT=%" PRIu32 "%c",
+                  message->attempt.closure, 0, message->attempt.attempt, 0,
+                  mst_worker_number(mst_work_machine(worker)), 0, job->slot, 0);
     if (message->key.size > 0) {
         (void)fprintf(file, "MUSTER_TASK_KEY=%.*s%c", (int)message->key.size,
                       (const char *)message->key.data, 0);
     } else {
-        (void)fprintf(file, "MUSTER_TASK_KEY=%s/%llu/%llu%c", worker->cluster,
-                      (unsigned long long)worker->term,
-                      (unsigned long long)message->attempt.closure, 0);
+        (void)fprintf(file, "MUSTER_TASK_KEY=%s/%" PRIu64 "/%" PRIu64 "%c", worker->cluster,
+                      worker->term, message->attempt.closure, 0);
     }
     return count + 5;
 }
@@ -130,21 +127,31 @@ static const char *put_words(FILE *file, const struct mst_work_job *job, uint32_
     return count > 0 ? NULL : "there is no argument, and the first one is to name the program";
 }
 
-/* NULL, or why it cannot be; *fd is -1 without memory. */
-static const char *make_file(const struct muster_worker *worker, const struct mst_work_job *job,
-                             int *fd)
+/* A file in memory, to be written by stdio; `*fd` stays open. NULL, and -1: no memory. */
+static FILE *memory_file(const char *name, int *fd)
 {
-    uint32_t counts[2] = {0, 0};
-    const char *why;
-    FILE *file;
     int copy;
+    FILE *file;
 
-    *fd = memfd_create("muster-command", MFD_CLOEXEC);
+    *fd = memfd_create(name, MFD_CLOEXEC);
     copy = *fd >= 0 ? fcntl(*fd, F_DUPFD_CLOEXEC, 0) : -1;
     file = copy >= 0 ? fdopen(copy, "w") : NULL;
     if (!file) {
         close_if(&copy);
         close_if(fd);
+    }
+    return file;
+}
+
+/* NULL, or why it cannot be; *fd is -1 without memory. */
+static const char *make_file(const struct muster_worker *worker, const struct mst_work_job *job,
+                             int *fd)
+{
+    uint32_t counts[2] = {0, 0};
+    FILE *file = memory_file("muster-command", fd);
+    const char *why;
+
+    if (!file) {
         return NULL;
     }
     (void)fwrite(counts, sizeof(counts), 1, file);
@@ -161,24 +168,15 @@ static const char *make_file(const struct muster_worker *worker, const struct ms
 /* The parts that are its standard input, one behind the other. -1: no memory. */
 static int make_input(const struct mst_parts *parts)
 {
-    int fd = memfd_create("muster-stdin", MFD_CLOEXEC);
+    int fd;
+    FILE *file = memory_file("muster-stdin", &fd);
 
-    for (uint32_t i = 0; fd >= 0 && i < parts->count; i++) {
-        const char *at = parts->items[i].data.data;
-        size_t left = parts->items[i].type == MUSTER_PART_STDIN ? parts->items[i].data.size : 0;
-
-        while (left > 0) {
-            ssize_t wrote = write(fd, at, left);
-
-            if (wrote < 0) {
-                close_if(&fd);
-                break;
-            }
-            at += wrote;
-            left -= (size_t)wrote;
+    for (uint32_t i = 0; file && i < parts->count; i++) {
+        if (parts->items[i].type == MUSTER_PART_STDIN && parts->items[i].data.size > 0) {
+            (void)fwrite(parts->items[i].data.data, 1, parts->items[i].data.size, file);
         }
     }
-    if (fd >= 0 && lseek(fd, 0, SEEK_SET) != 0) {
+    if (file && (fclose(file) != 0 || lseek(fd, 0, SEEK_SET) != 0)) {
         close_if(&fd);
     }
     return fd;
@@ -205,8 +203,8 @@ static bool begin(struct muster_worker *worker, struct mst_work_job *job, int fi
 
     (void)snprintf(scratch, sizeof(scratch), "%s/muster-task-XXXXXX", worker->scratch);
     if (fds[0] >= 0 && make_pipe(&command->out, &fds[1]) && make_pipe(&command->error, &fds[2]) &&
-        mst_work_watch_fd(worker, command->out, MST_WORK_EVENT_OUT, job->slot) &&
-        mst_work_watch_fd(worker, command->error, MST_WORK_EVENT_ERROR, job->slot) &&
+        mst_work_watch_fd(worker, command->out, MST_WORK_EVENT_COMMAND, job->slot) &&
+        mst_work_watch_fd(worker, command->error, MST_WORK_EVENT_COMMAND, job->slot) &&
         mkdtemp(scratch)) {
         command->began_ns = mst_system_now_ns();
         mst_buffer_init(&command->output, &mst_system_mem, job->function->stdout_max);
@@ -234,7 +232,7 @@ void mst_work_command_begin(struct muster_worker *worker, struct mst_work_job *j
         mst_work_owe(worker, job, MST_ORIGIN_ARGUMENT, 0, why);
     } else if (job->message->type == MST_CLUSTER_BUILD &&
                !mst_work_value_add(&worker->values, job->message)) {
-        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, "the worker has no memory for it");
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, MST_WORK_NO_MEMORY);
     } else if (file < 0 || !begin(worker, job, file)) {
         int error = errno;
 

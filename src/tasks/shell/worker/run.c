@@ -3,6 +3,7 @@
  * stands in at the loop while one takes long; else on threads of their own. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -304,21 +305,17 @@ _Static_assert(MUSTER_WORKER_EXIT_STUCK == MST_CLUSTER_EXIT_STUCK,
 /* This line may be the only report of the end. */
 static _Noreturn void end_process(struct muster_worker *worker, const struct mst_work_job *job)
 {
-    static const char name[] = "muster: ";
     char line[512];
 
     mst_text_print(line, sizeof(line),
-                   "worker #%u: function '%s' (closure %" PRIu64
+                   "muster: worker #%u: function '%s' (closure %" PRIu64
                    ", attempt %u) was asked to stop " MST_SECONDS
                    " ago and goes on; a thread cannot be stopped, so this process ends. Let it "
                    "look at muster_task_cancelled, or give it MUSTER_FUNCTION_CHILD",
                    worker->index, job->function->name, job->message->attempt.closure,
                    job->message->attempt.attempt,
                    MST_SECONDS_ARGS((mst_system_now_ns() - job->asked_ns) / NS_PER_MS));
-
-    (void)!write(STDERR_FILENO, name, sizeof(name) - 1);
-    (void)!write(STDERR_FILENO, line, strlen(line));
-    (void)!write(STDERR_FILENO, "\n", 1);
+    (void)dprintf(STDERR_FILENO, "%s\n", line);
     _exit(MUSTER_WORKER_EXIT_STUCK);
 }
 

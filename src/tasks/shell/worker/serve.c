@@ -187,19 +187,12 @@ void mst_work_flush(struct muster_worker *worker)
 /* Whether anything may still come; what does is of no interest. */
 static bool hear_out(struct muster_worker *worker, uint64_t until_ns)
 {
-    uint64_t now_ns = mst_system_now_ns();
+    uint64_t left_ms = mst_ms_until(until_ns, mst_system_now_ns());
     struct mst_cluster_message message;
-    struct pollfd polled = {0};
-    uint32_t events = 0;
     bool again = false;
 
-    polled.fd = mst_cluster_link_fd(worker->link, &events);
-    polled.events = (short)events;
-    if (polled.fd < 0 || now_ns >= until_ns) {
-        return false;
-    }
-    if (poll(&polled, 1, (int)((until_ns - now_ns) / NS_PER_MS) + 1) > 0 &&
-        mst_cluster_link_ready(worker->link, (uint32_t)polled.revents, worker->room, &again) < 0) {
+    if (left_ms == 0 ||
+        mst_cluster_link_await(worker->link, (int)left_ms, worker->room, &again) < MUSTER_OK) {
         return false;
     }
     while (mst_cluster_link_next(worker->link, &message) == MUSTER_OK) {
@@ -441,8 +434,7 @@ static void on_event(struct muster_worker *worker, const struct epoll_event *eve
     case MST_WORK_EVENT_CHILD:
         mst_work_child_ready(worker, slot, event->events);
         break;
-    case MST_WORK_EVENT_OUT:
-    case MST_WORK_EVENT_ERROR:
+    case MST_WORK_EVENT_COMMAND:
         mst_work_command_ready(worker, slot);
         break;
     }

@@ -47,7 +47,7 @@ static muster_status read_texts(struct muster_worker *worker,
     if (!mst_cluster_name_valid(mst_slice_text(cluster))) {
         return mst_lib_refuse(
             err, "worker",
-            "its cluster's name is to have letters, digits, '.', '_' and '-', at most 64");
+            "its cluster's name may have letters, digits, '.', '_' and '-', at most 64");
     }
     worker->cluster = strdup(cluster);
     if (!worker->cluster || !worker->scratch) {
@@ -155,8 +155,8 @@ static muster_status open_worker(muster_worker **out, muster_client *client,
     }
     worker->pid = getpid();
     atomic_init(&worker->wake, mst_system_event());
-    status = atomic_load(&worker->wake) < 0 ? mst_lib_fail_system(err, "worker", errno)
-                                            : read_options(worker, options, err);
+    status = worker->wake < 0 ? mst_lib_fail_system(err, "worker", errno)
+                              : read_options(worker, options, err);
     if (status == MUSTER_OK) {
         status = claim(worker, client, err);
     }
@@ -180,11 +180,12 @@ muster_status muster_worker_open(muster_worker **out, muster_client *client,
     return status;
 }
 
-static void close_worker(muster_worker *worker)
+void muster_worker_close(muster_worker *worker)
 {
     if (!worker || worker->pid != getpid()) {
         return;
     }
+    mst_uncancelled_begin();
     if (worker->client) {
         mst_lib_lock(worker->client);
         if (!worker->client->poisoned) {
@@ -193,12 +194,6 @@ static void close_worker(muster_worker *worker)
         mst_lib_unlock(worker->client);
     }
     free_worker(worker);
-}
-
-void muster_worker_close(muster_worker *worker)
-{
-    mst_uncancelled_begin();
-    close_worker(worker);
     mst_uncancelled_end();
 }
 

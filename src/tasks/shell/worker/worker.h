@@ -2,21 +2,15 @@
 #ifndef MST_TASKS_SHELL_WORKER_WORKER_H
 #define MST_TASKS_SHELL_WORKER_WORKER_H
 
-/* The insides of a muster_worker, for the worker*.c of this folder: the shell around the machine of
- * tasks/worker.h.
+/* The insides of a muster_worker: the shell around the machine of tasks/worker.h.
  *
- *   worker.c           what it was given: options, functions
- *   worker_serve.c     the loop: connection, the machine's effects, the end
- *   worker_watch.c     the coordinator's key, and the end of the session
- *   worker_run.c       functions in this process
- *   worker_task.c      what a function may do
- *   worker_values.c    per-worker values of this process
- *   worker_child.c     functions in child processes, the worker's end
- *   worker_children.c  the same, the child's end
- *   orders.c   the worker's end of...
- *   supervisor.c     ...the process that starts, watches and ends children and commands
- *   subreaper.c    the process above each command
- *   worker_command.c   external programs
+ *   worker.c    options, functions
+ *   serve.c     the loop: connection, the machine's effects, the end
+ *   watch.c     the coordinator's key, and the end of the session
+ *   run.c       functions in this process
+ *   task.c      what a function may do
+ *   values.c    per-worker values of this process
+ *   child.h     functions in other processes: children and commands
  *
  * One lock guards the machine and all else. A thread that has news for the machine (the one that
  * polls, or one on which a function returned) takes the lock, feeds it and carries out the effects;
@@ -254,8 +248,7 @@ enum mst_work_event {
     MST_WORK_EVENT_SIGNAL,
     MST_WORK_EVENT_SUPERVISOR,
     MST_WORK_EVENT_CHILD,
-    MST_WORK_EVENT_OUT,
-    MST_WORK_EVENT_ERROR
+    MST_WORK_EVENT_COMMAND
 };
 
 static inline uint64_t mst_work_key(enum mst_work_event event, uint32_t slot)
@@ -263,7 +256,7 @@ static inline uint64_t mst_work_key(enum mst_work_event event, uint32_t slot)
     return (uint64_t)event << 32 | slot;
 }
 
-/* ---- worker_serve.c; lock held ---- */
+/* ---- serve.c; lock held ---- */
 
 void mst_work_lock(struct muster_worker *worker);
 void mst_work_unlock(struct muster_worker *worker);
@@ -289,7 +282,7 @@ void mst_work_fail(struct muster_worker *worker, muster_status status, const cha
 /* No lock: all of it, from the beginning to the end. */
 muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *err);
 
-/* ---- worker_watch.c ---- */
+/* ---- watch.c ---- */
 
 /* Client's lock held: it has this worker, and reports its own end. So before serve and after it. */
 void mst_work_watch_claim(struct muster_worker *worker);
@@ -298,7 +291,7 @@ void mst_work_watch_stop(struct muster_worker *worker);
 /* Hands what came to the machine; worker's lock held. */
 void mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns);
 
-/* ---- worker_run.c ---- */
+/* ---- run.c ---- */
 
 /* Destroys dropped values; lock held. True: there was one, and the lock was released for it. */
 bool mst_work_collect(struct muster_worker *worker);
@@ -359,7 +352,7 @@ void mst_work_value_destroy(struct mst_work_value *value);
 void mst_work_values_sweep(struct mst_work_values *values); /* destroys them all */
 void mst_work_values_fini(struct mst_work_values *values);
 
-/* ---- worker_children.c: in a child, answers go home ---- */
+/* ---- children.c: in a child, answers go home ---- */
 
 void mst_work_home_answer(struct muster_worker *worker, const struct mst_work_job *job,
                           const struct mst_failure *failure, struct mst_parts parts,
