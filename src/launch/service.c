@@ -263,20 +263,10 @@ static void lost(struct mst_run_job *job, pid_t pid, const char *how)
     mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
 }
 
-static uint64_t delay_ms_of(struct mst_run_job *job)
-{
-    if (mst_lib_now_ns() - job->service.begun_ns > SOON_NS) {
-        job->service.deaths = 0;
-    }
-    if (job->service.deaths++ < SOON_MAX) {
-        return 0;
-    }
-    return mst_back_off_ms(job->service.deaths - 1 - SOON_MAX);
-}
-
 static void gone(struct mst_run_job *job, pid_t pid, int status)
 {
     uint64_t delay_ms;
+    uint32_t soon;
     char how[sizeof job->service.how];
 
     if (job->end.closing) {
@@ -287,7 +277,11 @@ static void gone(struct mst_run_job *job, pid_t pid, int status)
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
         lost(job, pid, how);
     } else {
-        delay_ms = delay_ms_of(job);
+        if (mst_lib_now_ns() - job->service.begun_ns > SOON_NS) {
+            job->service.deaths = 0;
+        }
+        soon = job->service.deaths++;
+        delay_ms = soon < SOON_MAX ? 0 : mst_back_off_ms(soon - SOON_MAX);
         mst_say("the service of the job %s; it is started again%s and goes on from its journal",
                 how, delay_ms == 0 ? "" : " after a while");
         (void)uv_timer_start(&job->service.again, on_again, delay_ms, 0);

@@ -31,9 +31,10 @@ struct mst_output_stream {
     char last[MST_OUTPUT_LAST_MAX];
     char *line; /* the one that is not at its end yet */
     size_t line_size;
-    size_t owed;        /* to be read before the output is drained */
-    char *tail;         /* a ring of MST_OUTPUT_TAIL_MAX; NULL: nothing was written so far */
-    uint64_t tail_size; /* of all that was ever in it */
+    size_t owed; /* to be read before the output is drained */
+    char *tail;  /* MST_OUTPUT_TAIL_MAX bytes; NULL: nothing was written so far */
+    size_t tail_size;
+    bool tail_cut; /* more was written */
 };
 
 struct mst_output {
@@ -123,6 +124,7 @@ static void line_ends(struct mst_output *output, struct mst_output_stream *strea
 static void keep_tail(struct mst_output_stream *stream, const char *bytes, size_t size)
 {
     const size_t room = MST_OUTPUT_TAIL_MAX;
+    size_t last = size < room ? size : room, kept;
 
     if (stream->tail == NULL) { /* most processes say nothing, and all are kept */
         stream->tail = malloc(room);
@@ -130,20 +132,11 @@ static void keep_tail(struct mst_output_stream *stream, const char *bytes, size_
     if (stream->tail == NULL) {
         return;
     }
-    if (size > room) {
-        stream->tail_size += size - room;
-        bytes += size - room;
-        size = room;
-    }
-    while (size > 0) {
-        size_t at = stream->tail_size % room;
-        size_t step = size < room - at ? size : room - at;
-
-        memcpy(stream->tail + at, bytes, step);
-        stream->tail_size += step;
-        bytes += step;
-        size -= step;
-    }
+    kept = stream->tail_size < room - last ? stream->tail_size : room - last;
+    stream->tail_cut = stream->tail_cut || kept + last < stream->tail_size + size;
+    memmove(stream->tail, stream->tail + stream->tail_size - kept, kept);
+    memcpy(stream->tail + kept, bytes + size - last, last);
+    stream->tail_size = kept + last;
 }
 
 static void take(struct mst_output *output, struct mst_output_stream *stream, const char *bytes,
@@ -459,21 +452,22 @@ void mst_output_last(struct mst_output *output, const struct mst_output_stream *
 size_t mst_output_tail(struct mst_output *output, const struct mst_output_stream *stream,
                        char tail[MST_OUTPUT_TAIL_MAX])
 {
-    size_t room = MST_OUTPUT_TAIL_MAX, size, cut = 0;
+    const char *from, *end;
+    size_t size;
 
     (void)pthread_mutex_lock(&output->lock);
-    size = stream->tail_size < room ? (size_t)stream->tail_size : room;
-    for (size_t i = 0; i < size; i++) {
-        tail[i] = stream->tail[(stream->tail_size - size + i) % room];
+    from = stream->tail;
+    size = stream->tail_size;
+    end = size > 0 ? memchr(from, '\n', size) : NULL;
+    if (stream->tail_cut && end != NULL && (size_t)(end - from) + 1 < size) {
+        size -= (size_t)(end - from) + 1; /* what is left of a line is not its beginning */
+        from = end + 1;
     }
-    if (stream->tail_size > room) { /* what is left of a line is not its beginning */
-        const char *end = memchr(tail, '\n', size);
-
-        cut = end != NULL && (size_t)(end - tail) + 1 < size ? (size_t)(end - tail) + 1 : 0;
+    if (size > 0) {
+        memcpy(tail, from, size);
     }
     (void)pthread_mutex_unlock(&output->lock);
-    memmove(tail, tail + cut, size - cut);
-    return size - cut;
+    return size;
 }
 
 void mst_output_drain(struct mst_output *output)

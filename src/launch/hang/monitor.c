@@ -87,27 +87,21 @@ static void look(const struct mst_monitor *monitor, struct mst_watched *one, uin
     look_at_cpu(one, now_ns);
 }
 
-/* Whether the rank knows that its attempt is over. */
-static bool is_over(const struct mst_watched *one)
-{
-    const struct mst_hang_sample *page = &one->hang.last;
-
-    return page->turn != 0 && (page->told == page->turn || page->turn % 8 == MST_PHASE_AFTER);
-}
-
 static void look_at_all(struct mst_monitor *monitor, uint64_t now_ns)
 {
     uint64_t over = monitor->said_generation;
 
     for (struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
+        const struct mst_hang_sample *page = &one->hang.last;
+
         if (one->signal_ns == 0) {
             look(monitor, one, now_ns);
         }
-        if (one->generation > over && is_over(one)) {
-            over = one->generation;
+        if (page->turn != 0 && (page->told == page->turn || page->turn % 8 == MST_PHASE_AFTER)) {
+            over = mst_later(over, one->generation); /* the rank knows that its attempt is over */
         }
     }
-    monitor->over_generation = over > monitor->over_generation ? over : monitor->over_generation;
+    monitor->over_generation = mst_later(monitor->over_generation, over);
 }
 
 /* ---- words ---- */
@@ -279,15 +273,6 @@ static void act_hard(struct mst_monitor *monitor, struct mst_watched *one, uint6
     send_signal(monitor, one, SIGTERM);
 }
 
-static void act_kill(struct mst_monitor *monitor, struct mst_watched *one, uint64_t now_ns)
-{
-    one->signal_ns = now_ns + one->again_ns;
-    if (one->again_ns < AGAIN_MS_MAX * NS_PER_MS) {
-        one->again_ns *= 2;
-    }
-    send_signal(monitor, one, SIGKILL);
-}
-
 /* ---- all of them ---- */
 
 static uint64_t next_look_ns(const struct mst_monitor *monitor, uint64_t now_ns)
@@ -315,7 +300,9 @@ static bool act_on_one(struct mst_monitor *monitor, uint64_t now_ns)
         enum mst_hang_verdict verdict = one->found.verdict;
 
         if (one->signal_ns != 0 && one->signal_ns <= now_ns) {
-            act_kill(monitor, one, now_ns);
+            one->signal_ns = now_ns + one->again_ns;
+            one->again_ns *= one->again_ns < AGAIN_MS_MAX * NS_PER_MS ? 2 : 1;
+            send_signal(monitor, one, SIGKILL);
             return true;
         }
         if (verdict == MST_HANG_SOFT) {

@@ -45,8 +45,7 @@
 #include "os/system.h"
 #include "process/death.h"
 
-#define OPEN_MS                                                                                    \
-    1000             /* for one attempt: a closed client is waited for no longer than twice that   \
+#define OPEN_MS 1000 /* for one attempt: a closed client is waited for no longer than twice that   \
                       */
 #define AGAIN_MS 200 /* between two attempts */
 #define LINGER_MS 10000 /* after the process is gone, for the service to be back */
@@ -110,6 +109,20 @@ static void signal_rank(const struct helper *helper, int number)
     }
 }
 
+static void lock_client(const struct helper *helper)
+{
+    if (helper->client != NULL) {
+        mst_lib_lock(helper->client);
+    }
+}
+
+static void unlock_client(const struct helper *helper)
+{
+    if (helper->client != NULL) {
+        mst_lib_unlock(helper->client);
+    }
+}
+
 /* ---- the word about the death ---- */
 
 static void on_lost(struct mst_delivery *delivery, const struct mst_reply *reply)
@@ -138,23 +151,14 @@ static muster_status send_lost(struct mst_delivery *delivery)
     return mst_lib_post(delivery->client, &request, UINT64_MAX, &delivery->post);
 }
 
-/* With the lock. Without a session it is said by the next one. */
-static void deliver(struct helper *helper, struct mst_delivery *delivery)
-{
-    if (helper->client != NULL) {
-        mst_lib_lock(helper->client);
-    }
-    mst_deliver(delivery, helper->client);
-    if (helper->client != NULL) {
-        mst_lib_unlock(helper->client);
-    }
-}
-
+/* Without a session the next one tells it. */
 static void die(struct helper *helper)
 {
     (void)pthread_mutex_lock(&helper->lock);
     if (!atomic_exchange(&helper->dead, true)) {
-        deliver(helper, &helper->lost);
+        lock_client(helper);
+        mst_deliver(&helper->lost, helper->client);
+        unlock_client(helper);
     }
     (void)pthread_mutex_unlock(&helper->lock);
 }
@@ -179,14 +183,10 @@ static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *
     struct helper *helper = ctx;
 
     say(helper, "process %" PRIu64 " %s; all ranks are interrupted", helper->pid, text);
-    if (helper->client != NULL) {
-        mst_lib_lock(helper->client);
-    }
+    lock_client(helper);
     helper->stall.index = suspect != NULL ? helper->options->index : MST_INDEX_ANY;
     mst_stall_set(&helper->stall, helper->client, one->generation, text);
-    if (helper->client != NULL) {
-        mst_lib_unlock(helper->client);
-    }
+    unlock_client(helper);
 }
 
 static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
@@ -208,13 +208,9 @@ static bool unheard(const struct helper *helper)
 {
     bool unheard;
 
-    if (helper->client != NULL) {
-        mst_lib_lock(helper->client);
-    }
+    lock_client(helper);
     unheard = helper->stall.delivery.owed;
-    if (helper->client != NULL) {
-        mst_lib_unlock(helper->client);
-    }
+    unlock_client(helper);
     return unheard;
 }
 
@@ -483,32 +479,20 @@ static bool is_over(const struct helper *helper, uint64_t now_ns)
            now_ns - helper->gone_ns >= LINGER_MS * NS_PER_MS;
 }
 
-/* When to look again although nothing came. */
-static uint64_t next_ns(const struct helper *helper, uint64_t now_ns)
-{
-    uint64_t at_ns = helper->look_ns;
-
-    if (helper->gone) {
-        at_ns = now_ns + LOOK_MS * NS_PER_MS;
-    } else if (helper->dead_ns != 0 && !helper->overdue_said) {
-        at_ns = helper->dead_ns + OVERDUE_MS * NS_PER_MS;
-    }
-    if (helper->client == NULL && helper->again_ns < at_ns) {
-        at_ns = helper->again_ns;
-    }
-    return at_ns;
-}
-
+/* Until something is to be looked at although nothing came; -1: for ever. */
 static int wait_ms(const struct helper *helper)
 {
-    uint64_t now_ns = mst_lib_now_ns();
-    uint64_t at_ns = next_ns(helper, now_ns);
+    uint64_t now_ns = mst_lib_now_ns(), at_ns = mst_sooner(helper->look_ns, helper->notices_ns);
 
-    at_ns = helper->notices_ns < at_ns ? helper->notices_ns : at_ns;
-    if (at_ns == UINT64_MAX) {
-        return -1;
+    if (helper->gone) {
+        at_ns = mst_sooner(at_ns, now_ns + LOOK_MS * NS_PER_MS);
+    } else if (helper->dead_ns != 0 && !helper->overdue_said) {
+        at_ns = mst_sooner(at_ns, helper->dead_ns + OVERDUE_MS * NS_PER_MS);
     }
-    return at_ns > now_ns ? (int)((at_ns - now_ns) / NS_PER_MS) + 1 : 0;
+    if (helper->client == NULL) {
+        at_ns = mst_sooner(at_ns, helper->again_ns);
+    }
+    return at_ns != NEVER ? (int)mst_ms_until(at_ns, now_ns) : -1;
 }
 
 static void wait_for_news(struct helper *helper)
