@@ -21,19 +21,6 @@
 
 /* ---- the file ---- */
 
-/* Beside FILE, so that it can take its place in one step. Nodes may have been given one for all. */
-static int open_beside(const struct mst_report *report, char *path, size_t room)
-{
-    (void)snprintf(path, room, "%s.%s.%d", report->path, report->host, (int)getpid());
-    return mst_own_file_new(path);
-}
-
-static int refuse(const char *given, const char *reason)
-{
-    return mst_refuse("--report %s: %s; name a file in a folder in which this user can write",
-                      given, reason);
-}
-
 /* Where FILE is: of a link that is there, what it leads to. NULL, or why there can be none. */
 static const char *find_file(struct mst_report *report, const char *given)
 {
@@ -57,8 +44,6 @@ static const char *find_file(struct mst_report *report, const char *given)
 int mst_report_open(struct mst_report *report, const char *given, const char *host)
 {
     const char *reason;
-    char path[BESIDE_MAX];
-    int fd;
 
     report->host = host;
     report->began_ns = mst_lib_now_ns();
@@ -67,36 +52,37 @@ int mst_report_open(struct mst_report *report, const char *given, const char *ho
         return 0;
     }
     reason = find_file(report, given);
+    if (reason == NULL && !mst_report_store(report->path, host, "", 0)) {
+        reason = strerror(errno);
+    }
     if (reason != NULL) {
         report->path[0] = '\0';
-        return refuse(given, reason);
+        return mst_refuse("--report %s: %s; name a file in a folder in which this user can write",
+                          given, reason);
     }
-    fd = open_beside(report, path, sizeof path);
-    if (fd < 0) {
-        report->path[0] = '\0';
-        return refuse(given, strerror(errno));
-    }
-    (void)close(fd);
-    (void)unlink(path);
     (void)unlink(report->path); /* of a run that is killed nobody shall read another's end */
     return 0;
 }
 
-static bool store(const struct mst_report *report, const json_t *object)
+bool mst_report_store(const char *path, const char *host, const char *bytes, size_t size)
 {
-    char path[BESIDE_MAX];
-    int fd = open_beside(report, path, sizeof path);
-    bool ok = fd >= 0 && json_dumpfd(object, fd, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0 &&
-              write(fd, "\n", 1) == 1;
+    char beside[BESIDE_MAX];
+    int fd, error;
+    bool ok;
 
-    ok = fd >= 0 && close(fd) == 0 && ok;
-    ok = ok && rename(path, report->path) == 0;
-    if (!ok && fd >= 0) {
-        int error = errno;
-
-        (void)unlink(path);
-        errno = error;
+    (void)snprintf(beside, sizeof beside, "%s.%s.%d", path, host, (int)getpid());
+    fd = mst_own_file_new(beside);
+    if (fd < 0) {
+        return false;
     }
+    ok = write(fd, bytes, size) == (ssize_t)size && fsync(fd) == 0;
+    ok = close(fd) == 0 && ok;
+    ok = ok && rename(beside, path) == 0;
+    error = errno;
+    if (!ok) {
+        (void)unlink(beside);
+    }
+    errno = error;
     return ok;
 }
 
@@ -353,15 +339,24 @@ static json_t *report_of(const struct mst_run_job *job, int code)
 
 void mst_report_write(const struct mst_run_job *job, int code)
 {
+    const struct mst_report *report = &job->report;
     json_t *object;
+    char *text, *line = NULL;
+    int size = -1;
 
-    if (job->report.path[0] == '\0') {
+    if (report->path[0] == '\0') {
         return;
     }
     object = report_of(job, code);
-    errno = ENOMEM;
-    if (object == NULL || !store(&job->report, object)) {
-        mst_say("the report %s could not be written: %s", job->report.path, strerror(errno));
+    text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    if (text != NULL) {
+        size = asprintf(&line, "%s\n", text);
     }
+    errno = size < 0 ? ENOMEM : 0;
+    if (size < 0 || !mst_report_store(report->path, report->host, line, (size_t)size)) {
+        mst_say("the report %s could not be written: %s", report->path, strerror(errno));
+    }
+    free(size >= 0 ? line : NULL);
+    free(text);
     json_decref(object);
 }

@@ -5,6 +5,7 @@
 /* --report FILE: how the run ended, as a JSON object for whoever started it. Its fields are the
  * table in docs/operations.md. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -24,6 +25,10 @@ struct mst_process;
 /* Before anything else: whether FILE, if it is given, can be written, and what an earlier run left
  * there goes. 0, or the exit code after one line. */
 int mst_report_open(struct mst_report *report, const char *given, const char *host);
+
+/* Puts a file in the place of `path` in one step. Nodes may have been given one for all, so what it
+ * is made of has the host in its name. False with errno. */
+bool mst_report_store(const char *path, const char *host, const char *bytes, size_t size);
 
 /* When the run has ended, and has said why: whether it began or not. */
 void mst_report_write(const struct mst_run_job *job, int code);

@@ -13,7 +13,6 @@
 
 #include "launch/job.h"
 #include "launch/say.h"
-#include "os/own_file.h"
 #include "process/child.h"
 #include "sources/slurm_words.h"
 
@@ -25,26 +24,17 @@ extern char **environ;
 static void ask_by_file(struct mst_run_job *job)
 {
     const char *path = job->options->requeue_file, *id = getenv("SLURM_JOB_ID");
-    char beside[PATH_MAX], line[512];
+    char line[512];
     int size = snprintf(line, sizeof line, "requeue job=%s step=%lld slurm_job_id=%s\n", job->name,
                         (long long)job->preempted.saving.complete.fact.step,
                         id != NULL && mst_slurm_job_id(id) ? id : "none");
-    int fd;
-    bool ok;
 
-    (void)snprintf(beside, sizeof beside, "%s.%d", path, (int)getpid());
-    fd = mst_own_file_new(beside);
-    ok = fd >= 0 && write(fd, line, (size_t)size) == size && fsync(fd) == 0;
-    ok = fd >= 0 && close(fd) == 0 && ok;
-    if (ok && rename(beside, path) == 0) {
+    if (mst_report_store(path, job->host, line, (size_t)size)) {
         job->preempted.requeue = "file";
         mst_say("saved by all: asked by %s that the job is run again", path);
-        return;
-    }
-    mst_say("saved by all, but the request to run the job again could not be written to %s: %s",
-            path, strerror(errno));
-    if (fd >= 0) {
-        (void)unlink(beside);
+    } else {
+        mst_say("saved by all, but the request to run the job again could not be written to %s: %s",
+                path, strerror(errno));
     }
 }
 
