@@ -3,7 +3,7 @@
 #include "cli/meet.h"
 #include "cli/print.h"
 
-/* That all have come is the barrier. */
+/* The barrier is open when all participants have joined. */
 
 static int run(struct mst_cli *cli)
 {

@@ -13,7 +13,7 @@
 
 enum whose { WHOSE_ANY, WHOSE_RANK, WHOSE_WORKER }; /* as --role lists them */
 
-/* Frozen until the time is over, it ends, or this command is to end. An exit code. */
+/* Keeps the process frozen until the time is up, it ends, or a signal comes. An exit code. */
 static int hold(const struct mst_target *target, struct mst_victim *victim, int signals)
 {
     struct pollfd items[] = {{.fd = signals, .events = POLLIN},

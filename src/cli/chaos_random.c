@@ -48,7 +48,7 @@ struct chaos {
     enum ending ending;
 };
 
-/* ---- what is frozen ---- */
+/* ---- frozen processes ---- */
 
 static void thaw(struct chaos *chaos, size_t i)
 {
@@ -152,7 +152,7 @@ static const struct muster_member *choose(const muster_members *members,
     return chosen;
 }
 
-/* There are ranks or workers, and none of the kinds reaches one. */
+/* Ranks or workers are alive, but none of the kinds can reach one. */
 static bool is_out_of_reach(const struct chaos *chaos, const muster_members *members)
 {
     bool lives = false, reached = false;

@@ -57,7 +57,7 @@ struct mst_cli {
     const char *program; /* argv[0] */
     struct mst_cli_value values[MST_CLI_VALUES_MAX];
     size_t value_count;
-    char **arguments; /* what is no flag; NULL-terminated */
+    char **arguments; /* arguments other than flags; NULL-terminated */
     int argument_count;
 };
 
@@ -106,8 +106,7 @@ int mst_cli_usage(const struct mst_cli *cli, const char *format, ...)
 int mst_cli_fail(const struct mst_cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What is left of the command's --timeout, for a call; `standard_ms` where it has none or none is
- * given. */
+/* The rest of --timeout, for a call; `standard_ms` without --timeout. */
 int64_t mst_cli_left_ms(const struct mst_cli *cli, int64_t standard_ms);
 
 /* The same for a failed call: its text, and 124 where a deadline passed, that of --timeout too. */

@@ -130,7 +130,7 @@ static bool is_plain(const char *word)
     return *word != '\0' && *word != ':';
 }
 
-/* `word` behind what is glued to it already, if it begins as what is typed. */
+/* The word, after the typed "--flag=" if there is one, when it begins like the typed part. */
 static void offer(struct line *line, const char *word, const char *about)
 {
     if (strncmp(word, line->part, strlen(line->part)) != 0 || !is_plain(word)) {
@@ -351,7 +351,7 @@ static void offer_actions(struct line *line)
     }
 }
 
-/* What the word of a usage line stands for: itself, or something of a kind. */
+/* The meaning of a word of a usage line: itself, or a kind of argument. */
 static void offer_kind(struct line *line, const char *word, size_t size, bool of_key)
 {
     leave_kind_to_shell(line, word, size);

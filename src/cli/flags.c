@@ -388,7 +388,7 @@ static int unknown_flag(struct mst_cli *cli, const char *given)
                          given, shown, cli->command->name);
 }
 
-/* Where the parser stands. */
+/* The position of the parser. */
 struct cursor {
     struct mst_cli *cli;
     char **next;

@@ -51,14 +51,14 @@ static const struct group groups[] = {
      .commands = MST_CLI_SCOPE(MST_SCOPE_LIMIT)},
 };
 
-/* What a flag's value is, by its unit. */
+/* The word for the value of a flag, by its unit. */
 static const char *const unit_words[] = {
     [MST_UNIT_MS] = "DURATION", [MST_UNIT_BYTES] = "SIZE", [MST_UNIT_COUNT] = "N",
     [MST_UNIT_INDEX] = "N",     [MST_UNIT_SIGNAL] = "N",   [MST_UNIT_TEXT] = "TEXT",
     [MST_UNIT_CHOICE] = "WORD", [MST_UNIT_FLAG] = "",
 };
 
-/* Where the unit does not tell it. */
+/* Other words for the values of some flags. */
 static const struct {
     const char *name, *word;
 } words[] = {
@@ -107,8 +107,7 @@ static size_t line_columns(void)
     return columns > COLUMNS_LEAST ? columns : COLUMNS_LEAST;
 }
 
-/* One paragraph, from `column` on; what is too long for a line goes on below its beginning. Returns
- * its end. */
+/* Prints one paragraph from `column` on, wrapped to that column. Returns its end. */
 static const char *put_wrapped(const char *text, size_t column)
 {
     size_t most = line_columns(), at = column;
@@ -132,7 +131,7 @@ static const char *put_wrapped(const char *text, size_t column)
     return text;
 }
 
-/* Where the text of a row begins, "  name   text": behind the last of its wide gaps. */
+/* The column of the text in a row, "  name   text": after the last wide gap. */
 static size_t text_column(const char *row, size_t size)
 {
     size_t column = 0;

@@ -11,10 +11,10 @@
 #include "cli/commands.h"
 #include "cli/print.h"
 
-#define ANSWER_MS 10000    /* for what is answered at once */
+#define ANSWER_MS 10000    /* for requests that are answered at once */
 #define STDIN_MAX 16777216 /* the largest value_bytes_max */
 
-/* What an action works with. */
+/* The context of an action. */
 struct job {
     const struct mst_cli *cli;
     const struct action *action;
@@ -44,7 +44,7 @@ static int failed(const struct job *job)
 
 /* ---- input ---- */
 
-/* Until there is something to read, or its end. False: --timeout is over. */
+/* Waits for bytes or the end of stdin. False: --timeout has passed. */
 static bool wait_for_stdin(const struct job *job)
 {
     struct pollfd polled = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -27,7 +27,7 @@ struct order {
     struct mst_publish_config config;
 };
 
-/* ---- what is asked for ---- */
+/* ---- the command line ---- */
 
 static int read_index(struct order *order)
 {

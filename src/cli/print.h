@@ -17,7 +17,7 @@ void mst_cli_print_bytes(struct muster_slice bytes);
 /* " and 3 more" where so many were not `shown`. */
 void mst_cli_put_more(size_t count, size_t shown);
 
-/* One word of a command that a person is to paste into a shell. */
+/* One word of a command to paste into a shell, quoted if needed. */
 void mst_cli_print_word(const char *word);
 
 /* How JSON is written on stdout: a terminal also interprets characters outside ASCII. */
@@ -27,8 +27,7 @@ void mst_cli_print_word(const char *word);
 json_t *mst_cli_json_bytes(struct muster_slice bytes);
 json_t *mst_cli_json_text(const char *text);
 
-/* In all of these a NULL, also as a value, is "out of memory"; it ends the program. Values are
- * taken over. */
+/* A NULL, also as a value, is "out of memory" and ends the program. All take over their values. */
 json_t *mst_cli_json_check(json_t *value);
 void mst_cli_json_put(json_t *object, const char *name, json_t *value);
 void mst_cli_json_append(json_t *array, json_t *value);

@@ -21,7 +21,7 @@
 /* The whole story: of one file, or of all in a folder in their order. */
 struct story {
     const struct mst_cli *cli;
-    char path[PATH_MAX]; /* of the file at hand, as an error names it */
+    char path[PATH_MAX]; /* of the current file, for errors */
     enum mst_level level;
     const char *job; /* empty: all */
     bool json;       /* one document: {"lines": [...], the fields of the last line} */
@@ -38,7 +38,7 @@ static struct timespec time_of(const struct mst_replayed *about, uint64_t now_ns
     return mst_clock_timespec(about->wall_ns + (now_ns - about->begin_ns));
 }
 
-/* It may be a long story: each line goes out as it comes. */
+/* The story may be long: each line is printed at once. */
 static void put_json(struct story *story, json_t *line)
 {
     mst_cli_put("%s", story->lined ? ",\n" : "\n");
@@ -82,7 +82,7 @@ static void on_trace(void *ctx, const struct mst_trace *line)
     mst_cli_put("%s %s core %s\n", time, mst_log_level(line->level), text);
 }
 
-/* A service began: the one before it is gone, however it ended. */
+/* A service began, so the one before it has ended. */
 static void on_begun(void *ctx)
 {
     struct story *story = ctx;
@@ -162,7 +162,7 @@ static int replay_bytes(struct story *story, struct mst_slice bytes)
     return MST_CLI_OK;
 }
 
-/* It may be larger than the memory. */
+/* A record may be larger than the memory. */
 static int replay_file(struct story *story)
 {
     const char *path = story->path;

@@ -40,7 +40,7 @@ void mst_cli_pass_secret(const struct mst_cli *cli, struct muster_client_options
         options->secret_file = mst_cli_text(cli, "secret_file");
     } else if (mst_cli_number(cli, "secret_fd") >= 0) {
         (void)snprintf(fd, sizeof fd, "%d", (int)mst_cli_number(cli, "secret_fd"));
-        (void)setenv("MUSTER_SECRET_FD", fd, 1); /* the number, not what is behind it */
+        (void)setenv("MUSTER_SECRET_FD", fd, 1); /* the number, not the secret */
     }
     options->insecure = mst_cli_number(cli, "insecure") != 0;
 }

@@ -98,15 +98,15 @@ static int take_access(const struct mst_cli *cli, bool tcp, struct mst_uv_servic
     return code;
 }
 
-/* The log of a service in the background: beside its socket until it ends by itself, so that one
- * that was killed, or killed itself, leaves its last words. */
+/* The log of a service in the background, beside its socket. A service that stops in order removes
+ * it; a killed or crashed one leaves its last lines. */
 struct background {
     int ready; /* the parent waits for a byte here; -1: it is in the foreground */
     int log;   /* -1: none, as it has no socket */
     char path[MST_SOCKET_PATH_MAX];
 };
 
-/* In the runtime directory every file is muster's; elsewhere one of that name may be anything. */
+/* In the runtime directory every file belongs to muster; elsewhere a file of that name may not. */
 static bool lies_in_runtime_dir(const char *path)
 {
     char folder[MST_SOCKET_PATH_MAX];

@@ -63,7 +63,7 @@ static int gather(struct picture *picture)
     return MST_CLI_OK;
 }
 
-/* Of a place that was taken again and left, the earlier loss is not kept. */
+/* The loss of a place that was taken again and left is not kept. */
 static bool has_loss(const struct mst_who *who)
 {
     return who->cause != MST_CAUSE_NONE && who->cause != MST_CAUSE_LEFT;
@@ -262,7 +262,7 @@ static void put_fault(const struct mst_item *fault)
     mst_cli_put(" %s", words);
 }
 
-/* Of how many faults was an earlier generation? The next one is of this. */
+/* The number of faults before this generation; the next fault is of this one. */
 static size_t faults_before(const struct mst_items *faults, uint64_t generation)
 {
     size_t count = 0;
@@ -332,7 +332,7 @@ static bool is_like(const struct notices *notices, const struct mst_preemption_n
            strcmp(a->reason, b->reason) == 0;
 }
 
-/* What stands behind the names. */
+/* The end of a line of notices, after the names. */
 static void end_notice(const struct notices *notices)
 {
     const struct mst_preemption_notice *given = &notices->last;

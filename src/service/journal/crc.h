@@ -14,7 +14,7 @@ struct mst_crc {
 
 void mst_crc_init(struct mst_crc *crc);
 
-/* Of `bytes` behind what gave `before`; 0 to begin with. */
+/* The checksum of `bytes` that follow those of `before`; 0 for the first. */
 uint32_t mst_crc_of(const struct mst_crc *crc, uint32_t before, struct mst_slice bytes);
 
 #endif

@@ -31,7 +31,7 @@ struct mst_disk {
      * wants room again. */
     muster_status (*reserve)(void *ctx, int file, uint64_t size);
 
-    /* Shortens it; with `sync` what is left survives the host then. */
+    /* Shortens it; with `sync` the rest survives the host then. */
     muster_status (*cut)(void *ctx, const char *name, uint64_t size, bool sync);
     muster_status (*sync)(void *ctx, int file); /* what was written survives the host */
     void (*close)(void *ctx, int file);

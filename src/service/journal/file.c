@@ -7,7 +7,7 @@
 
 #define CHUNK(journal) ((journal)->config.chunk_bytes)
 
-enum { MARGIN = 256 }; /* for the last record of a journal that is given up */
+enum { MARGIN = 256 }; /* for the last record of a journal that ends */
 
 static const char gone[] = "the file that is written is gone";
 
@@ -271,8 +271,8 @@ void mst_journal_flush(struct mst_journal *journal)
 
 /* ---- room again ---- */
 
-/* What happened meanwhile is in no file: the state itself must be, before anything is promised
- * again. A file whose snapshot could not be written means nothing, and the next try makes both. */
+/* No file has the changes made meanwhile, so the whole state must be written before anything is
+ * promised again. A file without its snapshot means nothing; the next try makes both. */
 void mst_journal_retry(struct mst_journal *journal, uint64_t now_ns)
 {
     uint64_t unfinished = journal->snapshot; /* by a child that may still have success */

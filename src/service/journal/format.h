@@ -42,14 +42,14 @@ enum mst_record_type {
     MST_RECORD_REQUEST = 3, /* body: the request as a message of the schema */
     MST_RECORD_CLOSE = 4,
     MST_RECORD_TICK = 5,
-    MST_RECORD_HOLD = 6, /* the core is held; body: why; empty: it is let go. In no journal: what
-                            it goes on with then is a snapshot */
+    MST_RECORD_HOLD = 6, /* the core is held; body: why; empty: it is released. Not in a journal,
+                            which continues with a snapshot then */
 
     /* of the journal itself */
     MST_RECORD_CONTINUE = 16, /* the first of a file that goes on from the one before; body: how
                                  many bytes of that one count */
     MST_RECORD_BASE = 17,     /* the first of a file that means nothing without its snapshot */
-    MST_RECORD_ENDED = 18,    /* the journal was given up: what came after is in no file */
+    MST_RECORD_ENDED = 18,    /* the journal ended here: later inputs are in no file */
 
     /* of a record, which has the snapshot it begins with, if any, behind the first */
     MST_RECORD_BEGUN = 19,   /* the first; body: the time of day in ns since 1970, and as RESUME */
@@ -93,7 +93,7 @@ void mst_file_name(char name[MST_FILE_NAME_ROOM], enum mst_file_kind kind, uint6
 bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence);
 bool mst_record_name_read(const char *name, uint64_t *sequence);
 
-/* Of a file that is begun now. A longer version is cut. */
+/* The head of a new file. A longer version is cut. */
 struct mst_file_head mst_file_head_of(enum mst_file_kind kind, uint64_t sequence, uint32_t rules,
                                       const char *version);
 void mst_file_head_write(unsigned char at[MST_FILE_HEAD], const struct mst_crc *crc,
@@ -110,7 +110,7 @@ void mst_record_head_write(unsigned char at[MST_RECORD_HEAD],
  * not empty then. */
 bool mst_record_read(struct mst_journal_record *out, struct mst_slice *rest);
 
-/* How many bytes a frame of this payload takes in the file. */
+/* The size of a frame with this payload in the file. */
 uint64_t mst_frame_bytes(uint64_t payload);
 
 /* Completes a frame: `frame` is room for the head, then `payload` bytes, then room to align. The

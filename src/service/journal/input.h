@@ -13,14 +13,14 @@
 
 struct mst_native_arena;
 
-/* What the core was just fed; all of it is borrowed for the call. */
+/* The last input of the core; all of it is borrowed for the call. */
 struct mst_input {
     enum mst_record_type type; /* OPEN, REQUEST, CLOSE, TICK, HOLD */
     unsigned flags;            /* OPEN, REQUEST: as in the record */
     uint64_t now_ns;
     struct mst_conn conn;
     const struct mst_request *request; /* REQUEST */
-    const char *why;                   /* HOLD: NULL: it is let go */
+    const char *why;                   /* HOLD; NULL: it is released */
 };
 
 struct mst_input_listener {
@@ -45,8 +45,8 @@ unsigned mst_input_flags(const struct mst_core *core);
 
 void mst_input_drain(struct mst_core *core);
 
-/* Lease and limits as bytes: a RESUME, and the end of a BEGUN. Reading leaves what is not named as
- * it was. False: they make no sense, or name a limit that we do not know. */
+/* Lease and limits as bytes: a RESUME, and the end of a BEGUN. Reading leaves unnamed limits
+ * unchanged. False: damaged, or a limit that this version does not know. */
 size_t mst_input_config_bytes(void);
 bool mst_input_config_read(struct mst_slice bytes, struct mst_core_config *config);
 void mst_input_config_write(unsigned char *at, const struct mst_core_config *config);

@@ -45,7 +45,7 @@ static struct mst_journal *new_journal(const struct mst_disk *disk,
     return journal;
 }
 
-/* Without a disk: nothing is kept, as after the end of a journal that was given up. */
+/* Without a disk nothing is kept, as after the end of a journal. */
 static muster_status begin_unkept(struct mst_journal *journal, struct muster_error *err)
 {
     muster_status status = mst_core_new(&journal->core, &journal->config.core, &journal->mem);
@@ -161,7 +161,7 @@ static void keep(struct mst_journal *journal, const struct mst_journal_record *r
     journal->records++;
 }
 
-/* What the last input was to the state: also adds it to what the commit has to keep. */
+/* The weight of the last input for the state, which the commit adds up. */
 static bool lasts(struct mst_journal *journal)
 {
     enum mst_weight weight = mst_core_weigh(journal->core);
@@ -172,7 +172,7 @@ static bool lasts(struct mst_journal *journal)
     return weight != MST_WEIGHT_NONE;
 }
 
-/* For what cannot fail: the buffer's room was kept, or is made by writing what is in it. */
+/* For inputs that cannot fail: the buffer has room, or gets it by a write. */
 static bool room_for_plain(struct mst_journal *journal, uint64_t now_ns)
 {
     journal->now_ns = now_ns;

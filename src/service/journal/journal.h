@@ -48,7 +48,7 @@ struct mst_journal_config {
     void *tell_ctx;
 };
 
-/* What a recovery found. */
+/* The result of a recovery. */
 struct mst_journal_recovered {
     uint64_t snapshot;  /* the number of the one it began with; 0: there was no state */
     uint64_t records;   /* replayed */
@@ -104,7 +104,7 @@ bool mst_journal_snapshot_begin(struct mst_journal *journal);
  * that a forked child may do it. */
 muster_status mst_journal_snapshot_write(struct mst_journal *journal);
 
-/* It is there, and the files before it are removed; or it is not, and will be due again. */
+/* Ends a snapshot. Written: the files before it are removed. Else it will be due again. */
 void mst_journal_snapshot_end(struct mst_journal *journal, bool written);
 
 /* The service stops in order: the state becomes a snapshot, from which another version can begin

@@ -24,7 +24,7 @@ enum {
 enum mst_journal_state {
     MST_JOURNAL_KEEPS = 0,
     MST_JOURNAL_HOLDS = 1, /* the disk is full: nothing is recorded, and nothing lasting is done */
-    MST_JOURNAL_ENDED = 2, /* given up, or stopped in order */
+    MST_JOURNAL_ENDED = 2, /* ended by a full disk, or stopped in order */
     MST_JOURNAL_BROKEN = 3 /* the disk failed: nothing may leave any more */
 };
 
@@ -85,7 +85,7 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
 /* Gives back what was reserved, and closes it. */
 void mst_journal_leave_file(struct mst_journal *journal);
 
-/* One that means nothing: it is removed, and its number is free again. */
+/* Removes a file without meaning, and frees its number. */
 void mst_journal_drop_file(struct mst_journal *journal);
 
 /* Room for a frame with `more` bytes behind what was gathered, or the journal holds. False: what
@@ -104,13 +104,13 @@ void mst_journal_flush(struct mst_journal *journal);
 /* With --sync: what was written is durable. False: the journal is broken. */
 bool mst_journal_sync(struct mst_journal *journal);
 
-/* Once a second while it holds: is there room again? */
+/* Looks for room once a second while the journal holds. */
 void mst_journal_retry(struct mst_journal *journal, uint64_t now_ns);
 
 /* ---- snapshot.c ---- */
 
-/* Lets the core go on, with its state then as a snapshot. ENOSPACE: there is no room for that, and
- * it is held as before. Any other failure is the end: what was held may be on its way. */
+/* Releases the core, and writes its state then as a snapshot. ENOSPACE: no room for it, and the
+ * core stays held. Any other failure ends the service: effects may be under way. */
 muster_status mst_journal_snapshot_release(struct mst_journal *journal);
 
 void mst_journal_remove_before(struct mst_journal *journal, uint64_t sequence);

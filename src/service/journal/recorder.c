@@ -42,8 +42,8 @@ static void put(struct mst_recorder *recorder, struct mst_slice bytes)
     recorder->offset += bytes.size;
 }
 
-/* What was written before is as durable as it will ever be: a damaged frame with a whole one behind
- * it is damage, and no torn tail. */
+/* Earlier frames count as durable: a damaged frame before a whole one is damage, not a torn tail.
+ */
 void mst_recorder_flush(struct mst_recorder *recorder)
 {
     struct mst_gather *frame = &recorder->frame;

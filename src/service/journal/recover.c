@@ -102,7 +102,7 @@ struct pass {
     struct recovery *recovery;
     muster_status (*each)(struct pass *pass, enum mst_file_kind kind, uint64_t sequence);
     muster_status status;
-    const char *name;       /* of the file at hand */
+    const char *name;       /* of the current file */
     uint64_t below, newest; /* of the snapshots: the largest number below; 0: none */
 };
 
@@ -403,7 +403,7 @@ enum beginning {
     CONTINUES
 };
 
-/* What the file means; `*end` is how much of the one before counts. */
+/* The meaning of a file; `*end` is the number of bytes of the one before that count. */
 static muster_status look_at(struct recovery *recovery, const struct content *content,
                              uint64_t sequence, enum beginning *out, uint64_t *end)
 {
@@ -501,8 +501,8 @@ static muster_status other_form(struct recovery *recovery)
                     CANNOT_ARGS(recovery), MST_TEXT_ARGS(recovery->other));
 }
 
-/* What lies behind the files that were used means nothing: files that never got their snapshot. Or
- * else something between is missing. */
+/* Files after the used ones mean nothing if they never got their snapshot. Otherwise something
+ * between is missing. */
 static muster_status on_left(struct pass *pass, enum mst_file_kind kind, uint64_t sequence)
 {
     struct recovery *recovery = pass->recovery;
@@ -546,7 +546,7 @@ static muster_status nothing_is_left(struct recovery *recovery)
 
 /* ---- from here on ---- */
 
-/* A state that no file continues gets a file and a snapshot of its own. */
+/* A state that continues no file gets a file and a snapshot of its own. */
 static muster_status begin_new(struct recovery *recovery, uint64_t sequence)
 {
     struct mst_journal *journal = recovery->journal;

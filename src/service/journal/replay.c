@@ -10,7 +10,7 @@
 #include "service/core/snapshot.h"
 #include "service/journal/input.h"
 
-/* What may come next; each only once, but for parts of the state and inputs. */
+/* The record that may come next; each once, except parts of the state and inputs. */
 enum stage { WANTS_BEGUN, WANTS_STATE, WANTS_INPUTS, WANTS_NOTHING };
 
 struct replay {
@@ -23,7 +23,7 @@ struct replay {
     struct mst_core *core;
     enum stage stage;
     const char *name;
-    uint64_t offset; /* of the frame at hand */
+    uint64_t offset; /* of the current frame */
     struct muster_error *err;
 };
 
@@ -85,7 +85,7 @@ static void begin(struct replay *replay)
     }
 }
 
-/* One that was new then. */
+/* A core that was new then. */
 static muster_status begin_anew(struct replay *replay, struct mst_slice born_with)
 {
     struct mst_core_config config = {.limits = mst_limits_default,

@@ -2,7 +2,7 @@
 #ifndef MST_SERVICE_JOURNAL_REPLAY_H
 #define MST_SERVICE_JOURNAL_REPLAY_H
 
-/* A record, file by file, fed to a core of its own: the same story. */
+/* Feeds a record, file by file, to a core of its own, which makes the same decisions. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "service/core/core.h"
 #include "service/journal/format.h"
 
-/* What is known of a file: by and by, in the order of the fields. */
+/* The facts about a file, filled in the order of the fields. */
 struct mst_replayed {
     uint64_t sequence;
     char version[MST_FILE_VERSION_ROOM]; /* that made it; empty: the file ends before its head */

@@ -148,7 +148,7 @@ static bool measure(void *ctx, struct mst_slice bytes)
     return true;
 }
 
-/* What the file will take: to go on changes numbers, and not how many there are. */
+/* The size of the file: a release changes numbers of the state, and not its size. */
 static uint64_t file_bytes(const struct mst_journal *journal)
 {
     uint64_t total = 0;
@@ -211,7 +211,7 @@ bool mst_journal_snapshot_due(const struct mst_journal *journal)
            (journal->records >= journal->due_at || journal->bytes >= journal->due_bytes);
 }
 
-/* Not at once again, whatever was in the way. */
+/* Postpones the next snapshot, whatever the cause of the failure. */
 static void put_off(struct mst_journal *journal)
 {
     journal->due_at = journal->records + journal->config.records_max / 10 + 1;

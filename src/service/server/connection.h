@@ -2,7 +2,7 @@
 #ifndef MST_SERVICE_SERVER_CONNECTION_H
 #define MST_SERVICE_SERVER_CONNECTION_H
 
-/* One connection of the hub, for the files that make up the hub. */
+/* One connection of the hub, shared by hub.c and pressure.c. */
 
 #include "net/channel.h"
 #include "proto/native/native.h"
@@ -19,7 +19,7 @@ struct mst_uv_connection {
     bool more;     /* may have whole requests that are not decoded yet */
     bool searches; /* the next of them waits for a turn that has time to search */
     bool draining; /* nothing is read any more; closed once the output is written */
-    bool doomed;   /* to be closed as soon as the effect at hand is done */
+    bool doomed;   /* closed once the current effect is done */
     bool known;    /* to the core: not before the secret is proved, nor after the close */
     bool deferred; /* the core keeps replies for it until there is room */
     struct mst_conn id;
@@ -42,7 +42,7 @@ struct mst_uv_connection {
 /* Output that it has not read. */
 size_t mst_uv_connection_unread(const struct mst_uv_connection *connection);
 
-/* Closes it, and informs the core: not while an effect is at hand. */
+/* Closes it, and informs the core; must not be called while an effect is being delivered. */
 void mst_uv_connection_refuse(struct mst_uv_connection *connection, const char *reason);
 
 /* Sets the events that the loop watches, after a change of what they depend on. */

@@ -53,7 +53,8 @@ void mst_uv_feed_fini(struct mst_uv_feed *feed); /* after the loop has closed al
 
 uint64_t mst_uv_feed_now_ns(const struct mst_uv_feed *feed);
 
-/* What the effects at hand depend on is kept. False: it cannot be, and nothing may leave. */
+/* Makes the inputs durable on which the pending effects depend. False: it failed, and no effect may
+ * leave. */
 bool mst_uv_feed_commit(struct mst_uv_feed *feed);
 
 /* Why nothing can be kept at present, in one line; NULL: it can, or there is no journal. */

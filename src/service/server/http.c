@@ -63,10 +63,10 @@ struct mst_http {
     pthread_t asker;
     bool asker_runs;
 
-    /* Of the asking thread alone. */
+    /* Only for the asking thread. */
     struct kept kept[MST_HTTP_SUBJECTS];
 
-    /* Of the HTTP thread alone. */
+    /* Only for the HTTP thread. */
     size_t unread; /* bytes */
 };
 
@@ -156,7 +156,7 @@ void mst_http_answer(struct mst_http *http, const struct mst_http_question *ques
 
 /* ---- asking it ---- */
 
-/* With the lock held; false: the time is over, or everything is. */
+/* With the lock held; false: the time is up, or the port is closing. */
 static bool wait_until(struct mst_http *http, uint64_t until_ns)
 {
     struct timespec until = mst_clock_timespec(until_ns);
@@ -510,7 +510,7 @@ static struct answer answer_to(struct mst_http *http, struct request *request, c
 
 /* ---- libmicrohttpd ---- */
 
-/* Until it is read, or its reader is gone. */
+/* An answer until it is read, or its connection closed. */
 struct unread {
     struct mst_http *http;
     size_t size;
@@ -648,7 +648,7 @@ static bool may_ask(struct mst_http *http, const struct request *request)
     return all < http->asking_max && same < http->asking_max - http->asking_max / 2;
 }
 
-/* False: too many ask, or everything is over. */
+/* False: too many requests wait, or the port is closing. */
 static bool hand_over(struct mst_http *http, struct request *request)
 {
     bool taken;
@@ -677,7 +677,7 @@ static struct mst_http_place *place_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
-/* The asking thread ends what is overdue: there is one more deadline. */
+/* There is one more deadline for the asking thread, which closes overdue connections. */
 static void tell_deadline(struct mst_http *http)
 {
     pthread_mutex_lock(&http->lock);
@@ -788,7 +788,7 @@ static struct MHD_Daemon *start(struct mst_http *http)
 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    http->places.most = most - most / 8; /* one that has to go is not gone at once */
+    http->places.most = most - most / 8; /* a connection that is shut down closes a little later */
     http->asking_max = most / 8 < 1 ? 1 : most / 8;
     http->places.each_most = PEER_CONNECTIONS_MAX;
     http->places.head_ms = http->config.head_ms;

@@ -74,7 +74,7 @@ static unsigned count_of(const struct mst_http_places *places, const struct mst_
     return count;
 }
 
-/* Of this peer; NULL: of all. */
+/* Of this peer; NULL: of all peers. */
 static struct mst_http_place *oldest(const struct mst_list *list, const struct mst_http_place *like)
 {
     for (struct mst_list *node = list->next; node != list; node = node->next) {

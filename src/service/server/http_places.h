@@ -33,7 +33,7 @@ enum mst_http_stage {
 };
 
 struct mst_http_place {
-    struct mst_list link; /* in its stage, oldest first; none: on its way out */
+    struct mst_list link; /* in its stage, oldest first; unlinked: shut down */
     int fd;
     uint64_t since_ns, until_ns; /* in this stage */
     unsigned char peer[18];      /* family and address; zero: a Unix socket */
@@ -62,7 +62,7 @@ bool mst_http_place_same_peer(const struct mst_http_place *a, const struct mst_h
 /* Before the descriptor is closed. */
 void mst_http_place_close(struct mst_http_places *places, struct mst_http_place *place);
 
-/* Shuts down what is overdue. When the next one is: UINT64_MAX: never. */
+/* Shuts down overdue connections. Returns the next deadline; UINT64_MAX: none. */
 uint64_t mst_http_places_expire(struct mst_http_places *places, uint64_t now_ns);
 
 #endif

@@ -19,7 +19,7 @@
 #define BATCH 32u            /* requests of one connection in one turn */
 #define CARRIED 64u          /* effects before their bytes are written */
 #define PATIENCE_NS NS_PER_S /* the least time a peer has to send or read something */
-#define STOP_NS NS_PER_S     /* to write what is left when the service stops */
+#define STOP_NS NS_PER_S     /* to write pending output when the service stops */
 #define GIVE_WAY 512u        /* connections that may have to in one turn */
 /* After one its session ends, unless all sessions were extended, because the service itself was
  * stopped or its disk was full. */
@@ -110,7 +110,7 @@ static void no_stranger(struct mst_uv_connection *connection)
     }
 }
 
-/* Informs the core: not while an effect is at hand. */
+/* Informs the core; must not be called while an effect is being delivered. */
 static void drop(struct mst_uv_connection *connection)
 {
     struct mst_uv_connection **at = slot(connection->hub, connection->id);
@@ -181,7 +181,7 @@ static void hear(struct mst_uv_connection *connection)
     mst_list_append(&hub->quiet, &connection->probation);
 }
 
-/* Reads no more, writes what is there. */
+/* Stops reading, and writes the pending output. */
 static void drain(struct mst_uv_connection *connection)
 {
     connection->draining = true;
@@ -353,7 +353,7 @@ static bool answer_at_once(struct mst_uv_connection *connection, const struct ms
     return !connection->deferred;
 }
 
-/* What has to be searched for when it is asked. */
+/* Requests that search when they arrive. */
 static bool searches(const struct mst_request *request)
 {
     return request->command == MST_WATCH || request->command == MST_WAIT;
@@ -365,7 +365,7 @@ static void pump(struct mst_uv_connection *connection)
     struct mst_native_service *codec = connection->codec;
     struct mst_request request;
 
-    mark_dirty(connection); /* a codec answers some things by itself */
+    mark_dirty(connection); /* a codec may have output of its own */
     connection->more = false;
     connection->searches = false;
     for (unsigned i = 0; i < BATCH; i++) {
@@ -525,7 +525,7 @@ static void receive(struct mst_uv_connection *connection)
     }
     size = mst_channel_receive(&connection->channel, hub->input, mst_uv_pressure_piece(connection));
     if (connection->channel.tls) {
-        mark_dirty(connection); /* it may have to answer by itself */
+        mark_dirty(connection); /* the handshake may have output of its own */
         if (mst_tls_trusted(connection->channel.tls) && !connection->known && !let_in(connection)) {
             return;
         }

@@ -28,7 +28,7 @@ int mst_disk_write(int file, struct mst_slice bytes, uint64_t offset);
 bool mst_journal_disk_fork(struct mst_journal_disk *disk, struct mst_journal *journal, pid_t *child,
                            int *end);
 
-/* Whether the child that has ended, or is ended now, wrote it whole. */
+/* Waits for the child, or kills it `now`. True: it wrote the whole snapshot. */
 bool mst_journal_disk_reap(pid_t child, int end, bool now);
 
 #endif

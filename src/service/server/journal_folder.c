@@ -85,8 +85,8 @@ static int open_folder(const char *path, bool make, bool *made_out, struct muste
 
 /* ---- its locks ---- */
 
-/* EEXISTS: `*holder_out` has it, which is 0 for a process of another namespace of pids. EAGAIN in
- * errno: it was let go just then. */
+/* EEXISTS: `*holder_out` holds it; 0: a process of another pid namespace. EAGAIN in errno: it was
+ * just released. */
 static muster_status take_lock(int fd, pid_t *holder_out)
 {
     struct flock how = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -45,7 +45,7 @@ void mst_uv_log_line(struct mst_uv_log *log, enum mst_level level, const char *c
                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 void mst_uv_log_flush(struct mst_uv_log *log);
 
-/* For a panic: what the newest log has gathered is written. */
+/* For a panic: writes the gathered lines of the newest log. */
 void mst_uv_log_last_words(void);
 
 #endif

@@ -75,7 +75,8 @@ static void read_times(struct mst_exposition *out, const struct mst_figures *fig
     mst_exposition_histogram(out, NULL, 0, field(figures, out->metric->at));
 }
 
-/* What never happened is left out, but for `ok`: a rate needs a series to begin at zero. */
+/* A result that never happened is left out, except `ok`: a rate needs a series that begins at zero.
+ */
 static void read_results(struct mst_exposition *out, const struct mst_figures *figures)
 {
     const struct mst_histogram *times = field(figures, out->metric->at);

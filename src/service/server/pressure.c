@@ -100,7 +100,7 @@ static bool has_copied(const struct mst_uv_pressure *pressure)
     return pressure->copied > TURN_BYTES;
 }
 
-/* Also with so many bytes more. A buffer that is full would be twice as large next. */
+/* Also with `more` bytes. A full buffer would be twice as large next. */
 static bool holds_little(const struct mst_uv_connection *connection, size_t more)
 {
     uint64_t little = mst_later(connection->hub->pressure.held_max / LITTLE_PART, SMALL_BYTES);
@@ -108,7 +108,7 @@ static bool holds_little(const struct mst_uv_connection *connection, size_t more
     return room_of(connection) + more < little;
 }
 
-/* And of what is kept for such there is still some. */
+/* And the share for such connections is not used up. */
 static bool has_share(const struct mst_uv_connection *connection, size_t more)
 {
     const struct mst_uv_pressure *pressure = &connection->hub->pressure;
@@ -144,7 +144,7 @@ bool mst_uv_pressure_defers(struct mst_uv_connection *connection, const struct m
            (!has_share(connection, connection->wants) && (!first || is_high(connection->hub)));
 }
 
-/* It waits for others' room or for the time of a turn, not for its own reader. */
+/* Queues a connection that waits for room or time, not for its own reader. */
 static void put_behind(struct mst_uv_connection *connection)
 {
     struct mst_uv_pressure *pressure = &connection->hub->pressure;
@@ -218,7 +218,7 @@ static void resume(struct mst_uv_connection *connection)
     mst_uv_connection_watch(connection);
 }
 
-/* It may still have to: for time to search, then nothing is known of the reply, or for room. */
+/* A deferred reply may wait again: for time to search, when its size is unknown, or for room. */
 static bool must_wait(const struct mst_uv_connection *connection)
 {
     struct mst_uv_hub *hub = connection->hub;
@@ -240,7 +240,7 @@ void mst_uv_pressure_resume(struct mst_uv_hub *hub)
 
     mst_list_init(&still);
     pressure->hungry = false;
-    /* What is deferred again is appended, and waits for the next turn. */
+    /* A connection that is deferred again is appended, and waits for the next turn. */
     while (node != last && !has_copied(pressure) && (node = mst_list_take(&pressure->behind))) {
         struct mst_uv_connection *connection =
             MST_CONTAINER(node, struct mst_uv_connection, behind);
@@ -266,7 +266,7 @@ size_t mst_uv_pressure_piece(const struct mst_uv_connection *connection)
 {
     const struct mst_uv_hub *hub = connection->hub;
 
-    /* Of a TLS record the rest would lie where no poll sees it. */
+    /* The rest of a TLS record would lie where no poll sees it. */
     return is_high(hub) && connection != hub->pressure.favoured && !connection->channel.tls &&
                    !has_share(connection, MST_UV_READ_BYTES)
                ? PIECE_BYTES
@@ -287,7 +287,7 @@ static void count_progress(struct mst_uv_connection *connection, size_t bytes, s
     connection->framed = input >= PARKED_BYTES;
 }
 
-/* Those that hold little before the others: they are read again as soon as there is a share. */
+/* Connections that hold little come first: they are read again as soon as there is a share. */
 static void park(struct mst_uv_connection *connection)
 {
     struct mst_list *parked = &connection->hub->pressure.parked;
@@ -296,7 +296,7 @@ static void park(struct mst_uv_connection *connection)
     mst_uv_connection_watch(connection);
 }
 
-/* It holds nothing any more: the next one need not wait. */
+/* The favoured connection holds nothing any more: the next one need not wait. */
 static void end_favour(struct mst_uv_pressure *pressure)
 {
     pressure->favoured = NULL;
@@ -332,7 +332,7 @@ static uint64_t favour_ends_ns(const struct mst_uv_pressure *pressure)
     return mst_sooner(pressure->favoured->read_ns + PATIENCE_NS, pressure->favoured_until_ns);
 }
 
-/* It has had its time, in which it may have done nothing. */
+/* Ends the time of the favoured connection, which may not have used it. */
 static void favour_no_more(struct mst_uv_hub *hub)
 {
     struct mst_uv_connection *old = hub->pressure.favoured;
@@ -348,9 +348,8 @@ static struct mst_uv_connection *first_parked(const struct mst_uv_pressure *pres
     return MST_CONTAINER(pressure->parked.next, struct mst_uv_connection, parked);
 }
 
-/* One that has a frame of the largest size needs three times as much for a moment, and there must
- * be a share left. Where those before do not end, one more is tried all the same from time to time.
- */
+/* A frame of the largest size needs three times its size for a moment, and a share must be left. If
+ * the earlier frames do not end, one more connection is tried from time to time. */
 static bool may_favour(const struct mst_uv_hub *hub)
 {
     const struct mst_uv_pressure *pressure = &hub->pressure;
@@ -492,7 +491,7 @@ void mst_uv_pressure_shed(struct mst_uv_hub *hub)
     }
 }
 
-/* For room: a reply, or a frame beside the one that is read or another one. */
+/* Other connections wait for room: with a reply, or with a frame beside the favoured one. */
 static bool others_wait(const struct mst_uv_pressure *pressure)
 {
     const struct mst_list *parked = &pressure->parked;
@@ -532,7 +531,7 @@ static bool owes_memory(const struct mst_uv_hub *hub)
            hub->count + GIVEN_BACK_COUNT <= pressure->peak_count;
 }
 
-/* The C library keeps what was freed, and a crowd that has gone would be paid for ever. */
+/* The C library keeps freed memory; after a crowd has left it is returned to the system. */
 static void give_back(struct mst_uv_hub *hub)
 {
     struct mst_uv_pressure *pressure = &hub->pressure;

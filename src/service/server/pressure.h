@@ -72,9 +72,9 @@ bool mst_uv_pressure_spent(const struct mst_uv_pressure *pressure);
 /* Output is about to be offered to its socket; so many bytes were taken. */
 void mst_uv_pressure_offer(struct mst_uv_connection *connection);
 void mst_uv_pressure_taken(struct mst_uv_connection *connection, size_t bytes);
-/* How much of it to read at a time. */
+/* The number of bytes to read at a time. */
 size_t mst_uv_pressure_piece(const struct mst_uv_connection *connection);
-/* So much was read. */
+/* Counts the bytes that were read. */
 void mst_uv_pressure_read(struct mst_uv_connection *connection, size_t bytes);
 void mst_uv_pressure_forget(struct mst_uv_connection *connection);
 

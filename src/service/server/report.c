@@ -116,7 +116,7 @@ static bool copy_cluster(struct clusters *clusters, size_t job, const struct mst
 struct pages {
     struct mst_core *core;
     struct mst_slice job, prefix;
-    const struct mst_reply *last; /* the page at hand; NULL: none yet */
+    const struct mst_reply *last; /* the current page; NULL: none yet */
 };
 
 /* NULL: that was all, or, then *failed is set, no memory. */
@@ -201,7 +201,7 @@ static bool copy_pages(struct mst_core *core, enum mst_command command, struct m
  * values beside them, and copying those would hold up the loop. ALL is of one prefix. */
 enum { STATUS_VALUE_BYTES_MAX = 4096, STATUS_ALL_BYTES_MAX = 16 << 20 };
 
-/* Of a page, and without what is too large. */
+/* Copies a page, without values that are too large. */
 static bool copy_page_of_keys(const struct mst_reply *reply, struct mst_items *items, size_t *bytes)
 {
     uint32_t from = 0;

@@ -8,10 +8,10 @@
 #define BLOCK_BYTES 4096u /* small enough for the holes that deleted keys leave */
 #define GIVEN_MOST 65536u /* at a time */
 
-/* Of the one service in this process: libuv knows no context. */
+/* The reserve of the one service in this process: the allocator of libuv has no context. */
 static struct mst_uv_reserve *of_loop;
 
-/* False: there is nothing to give up. */
+/* False: the reserve is empty already. */
 static bool give_up(struct mst_uv_reserve *reserve)
 {
     bool some = reserve->count > 0;

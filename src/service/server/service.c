@@ -99,8 +99,7 @@ static void on_prepare(uv_prepare_t *prepare)
 
 static void stop(struct mst_uv_service *service, const char *why);
 
-/* A session lives on while its connection is gone, so only members that left, or were given up, are
- * over. */
+/* A session outlives its connection, so only members that left or were lost have ended. */
 static void look_who_is_left(struct mst_uv_service *service)
 {
     uint64_t sessions = mst_core_sessions(service->hub.core);
@@ -195,7 +194,7 @@ static void on_door(uv_poll_t *poll, int status, int events)
         } else if (errno == EAGAIN) {
             service->short_of_room = false;
             return;
-        } /* else that one connection is gone already */
+        } /* else that connection was closed already */
     }
 }
 

@@ -40,7 +40,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
                                   const struct mst_uv_service_config *config,
                                   struct muster_error *err);
 
-/* Where it listens, as MUSTER_ADDR takes it: with the ports it got, and commas. */
+/* The addresses it listens on, as MUSTER_ADDR takes them: with the actual ports, and commas. */
 const char *mst_uv_service_address(const struct mst_uv_service *service);
 
 /* HOST:PORT of health and metrics, with the port it got; NULL: none. */
