@@ -650,7 +650,7 @@ def test_chaos_kills_a_rank(run, muster):
     after = job.entered(2)
     assert after[1]["pid"] != before[1]["pid"]
     done = muster("chaos", "kill", 7, "-j", job.job)
-    assert done.returncode == 1 and "no #7 lives" in done.stderr
+    assert done.returncode == 1 and "no living #7" in done.stderr
     assert muster("chaos", "kill", "x", "-j", job.job).returncode == 2
     assert muster("chaos", "hug", 1, "-j", job.job).returncode == 2
     job.all_well(after)
