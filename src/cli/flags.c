@@ -309,28 +309,24 @@ static const char *variable(const char *prefix, const char *flag)
     return text && *text ? text : NULL;
 }
 
-/* Kubernetes trainers set these for torchrun. In a worker of torchrun they describe that run. The
- * other PET_ variables name its rendezvous, which is not ours. */
-static bool is_torchruns(const struct mst_cli *cli, const char *flag)
-{
-    return cli->command->runs_program && !getenv("TORCHELASTIC_RUN_ID") &&
-           mst_cli_listed("nnodes nproc_per_node max_restarts", flag);
-}
-
+/* Kubernetes trainers set PET_ variables for torchrun. In a worker of torchrun they describe that
+ * run; those not listed here name its rendezvous, which is not ours. */
 static const char *environment_of(const struct mst_cli *cli, const struct mst_setting *row)
 {
     const char *text = row->scope ? variable("MUSTER_", row->name) : NULL;
 
-    return text || !is_torchruns(cli, row->name) ? text : variable("PET_", row->name);
+    if (!text && cli->command->runs_program && !getenv("TORCHELASTIC_RUN_ID") &&
+        mst_cli_listed("nnodes nproc_per_node max_restarts", row->name)) {
+        text = variable("PET_", row->name);
+    }
+    return text;
 }
 
-/* Two names of one thing. */
-static bool is_typed(struct mst_cli *cli, const struct mst_cli_value *value)
+/* A flag that was given, or its other name. */
+static bool is_typed(const struct mst_cli *cli, const struct mst_cli_value *value)
 {
-    const struct mst_cli_value *same =
-        strcmp(value->row->name, "nproc_per_node") == 0 ? value_of(cli, "nproc") : NULL;
-
-    return value->by_flag || (same && same->by_flag);
+    return value->by_flag ||
+           (strcmp(value->row->name, "nproc_per_node") == 0 && mst_cli_typed(cli, "nproc"));
 }
 
 /* Flags override the environment. */

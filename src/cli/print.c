@@ -115,8 +115,8 @@ static json_t *base64(struct muster_slice bytes)
         three |= left > 2 ? data[i + 2] : 0;
         text[size++] = digits[three >> 18];
         text[size++] = digits[three >> 12 & 63];
-        text[size++] = left > 1 ? digits[three >> 6 & 63] : '=';
-        text[size++] = left > 2 ? digits[three & 63] : '=';
+        text[size++] = (char)(left > 1 ? digits[three >> 6 & 63] : '=');
+        text[size++] = (char)(left > 2 ? digits[three & 63] : '=');
     }
     value = text ? json_stringn(text, size) : NULL;
     free(text);
