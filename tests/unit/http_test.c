@@ -135,7 +135,7 @@ static void answer_next(const struct stage *stage, enum mst_http_subject subject
     while (!mst_http_asked(stage->http, &question)) {
     }
     assert_int_equal(question.subject, subject);
-    mst_http_answer(stage->http, &question, report);
+    mst_http_answer(stage->http, report);
 }
 
 /* The service is still bringing its state back. It is alive and not ready. [Health] */
@@ -463,7 +463,7 @@ static void a_question_is_asked_once_and_waits_its_time(void **state)
     assert_true(mst_http_asked(stage.http, &question));
     assert_int_equal(question.subject, MST_HTTP_STATUS);
     assert_string_equal(question.job, "a");
-    mst_http_answer(stage.http, &question, mst_http_report_new()); /* too late for anybody */
+    mst_http_answer(stage.http, mst_http_report_new()); /* too late for anybody */
     assert_false(mst_http_asked(stage.http, &question));
     fd = ask(&stage, "/metrics");
     answer_next(&stage, MST_HTTP_METRICS, NULL);

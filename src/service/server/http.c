@@ -46,12 +46,11 @@ struct mst_http {
     struct MHD_Daemon *daemon;
     atomic_uint_fast64_t turned_ns; /* the loop's last turn */
     atomic_int phase;
-    atomic_bool waits; /* there is a question: seen without the lock, because every turn looks */
+    atomic_bool waits; /* for an answer; every turn of the loop looks at it without the lock */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool closing;
-    uint64_t answered; /* number of the last question that was */
     struct mst_http_question question;
     struct mst_http_report *fresh; /* the answer to it */
     char trouble[WHY_ROOM];        /* of the journal; empty: it keeps what it should */
@@ -142,13 +141,11 @@ bool mst_http_asked(struct mst_http *http, struct mst_http_question *out)
     return true;
 }
 
-void mst_http_answer(struct mst_http *http, const struct mst_http_question *question,
-                     struct mst_http_report *report)
+void mst_http_answer(struct mst_http *http, struct mst_http_report *report)
 {
     pthread_mutex_lock(&http->lock);
     mst_http_report_free(http->fresh); /* its request had timed out */
     http->fresh = report;
-    http->answered = question->number;
     atomic_store_explicit(&http->waits, false, memory_order_relaxed);
     pthread_cond_broadcast(&http->changed);
     pthread_mutex_unlock(&http->lock);
@@ -174,8 +171,7 @@ static bool same_job(const char *a, const char *b)
 static void put_question(struct mst_http *http, enum mst_http_subject subject, char *job)
 {
     free(http->question.job);
-    http->question = (struct mst_http_question){
-        .number = http->question.number + 1, .subject = subject, .job = job};
+    http->question = (struct mst_http_question){.subject = subject, .job = job};
     atomic_store_explicit(&http->waits, true, memory_order_relaxed);
     http->config.wake(http->config.wake_ctx);
 }
@@ -194,9 +190,9 @@ static struct mst_http_report *wait_answer(struct mst_http *http)
     struct mst_http_report *report = NULL;
     uint64_t until_ns = monotonic_ns() + http->config.answer_ms * NS_PER_MS;
 
-    while (http->answered < http->question.number && wait_until(http, until_ns)) {
+    while (atomic_load(&http->waits) && wait_until(http, until_ns)) {
     }
-    if (http->answered == http->question.number) {
+    if (!atomic_load(&http->waits)) {
         report = http->fresh;
         http->fresh = NULL;
     }
@@ -225,8 +221,7 @@ static const struct mst_http_report *ask(struct mst_http *http, enum mst_http_su
     pthread_mutex_lock(&http->lock);
     while (monotonic_ns() < again_ns && wait_until(http, again_ns)) {
     }
-    if (http->answered == http->question.number && !http->closing &&
-        (!job || (kept->job && asked))) {
+    if (!atomic_load(&http->waits) && !http->closing && (!job || (kept->job && asked))) {
         put_question(http, subject, asked);
         asked = NULL;
         kept->report = wait_answer(http);

@@ -38,7 +38,6 @@ void mst_http_report_free(struct mst_http_report *report);
 enum mst_http_subject { MST_HTTP_METRICS, MST_HTTP_STATUS, MST_HTTP_SUBJECTS };
 
 struct mst_http_question {
-    uint64_t number;
     enum mst_http_subject subject;
     char *job; /* NULL: the service's own. Lives until it is answered */
 };
@@ -78,8 +77,7 @@ void mst_http_journal(struct mst_http *http, const char *trouble);
 /* The question that waits, if there is one. */
 bool mst_http_asked(struct mst_http *http, struct mst_http_question *out);
 
-/* Takes the report over; NULL: no memory for one. */
-void mst_http_answer(struct mst_http *http, const struct mst_http_question *question,
-                     struct mst_http_report *report);
+/* The answer to it. Takes the report over; NULL: no memory for one. */
+void mst_http_answer(struct mst_http *http, struct mst_http_report *report);
 
 #endif

@@ -268,7 +268,7 @@ static void answer(struct mst_uv_report *report, const struct mst_http_question 
         mst_http_report_free(made);
         made = NULL;
     }
-    mst_http_answer(report->http, question, made);
+    mst_http_answer(report->http, made);
 }
 
 /* ---- turns ---- */
