@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "client/shell/environment.h"
-#include "client/shell/handle.h"
-#include "client/shell/signals.h"
-#include "preempt/shell/sources.h"
+#include "preempt/shell/preempt.h"
 
 static muster_status read_leave(struct mst_preempt_settings *out, struct muster_error *err)
 {

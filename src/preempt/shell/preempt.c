@@ -254,8 +254,7 @@ static void hook_release(void *ctx)
 {
     struct muster_preempt *preempt = ctx;
 
-    mst_preempt_sources_stop(preempt->sources);
-    preempt->sources = NULL;
+    mst_preempt_sources_stop(preempt);
     hook_poisoned(preempt);
     mst_publish_free(preempt->publish.host.machine);
     end(preempt);
@@ -287,9 +286,9 @@ static bool given_over(void *ctx)
     return publish->over || preempt->closing || preempt->ended;
 }
 
-static bool give(void *ctx, const char *source, const struct muster_notice_given *given)
+bool mst_preempt_give(struct muster_preempt *preempt, const char *source,
+                      const struct muster_notice_given *given)
 {
-    struct muster_preempt *preempt = ctx;
     muster_client *client = preempt->client;
     struct mst_lib_publish publish = {.client = client, .what = "pass on a notice", .ctx = preempt};
     struct mst_publish_config config = {.count = 1};
@@ -314,15 +313,6 @@ static bool give(void *ctx, const char *source, const struct muster_notice_given
     }
     mst_lib_unlock(client);
     return taken;
-}
-
-static void tell(void *ctx, const char *line)
-{
-    struct muster_preempt *preempt = ctx;
-
-    mst_lib_lock(preempt->client);
-    mst_lib_log(preempt->client, MUSTER_LEVEL_WARN, "%s", line);
-    mst_lib_unlock(preempt->client);
 }
 
 /* ---- opening ---- */
@@ -452,7 +442,6 @@ static muster_status open_preempt(muster_preempt **out, muster_client *client,
                                   struct muster_error *err)
 {
     struct mst_preempt_settings settings;
-    struct mst_preempt_sources_config sources = {.give = give, .tell = tell};
     struct muster_preempt *preempt;
     muster_status status;
 
@@ -471,9 +460,6 @@ static muster_status open_preempt(muster_preempt **out, muster_client *client,
     if (!preempt) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "preempt", NULL);
     }
-    sources.list = settings.options.sources;
-    sources.count = settings.options.source_count;
-    sources.ctx = preempt;
     mst_lib_lock(client);
     status = begin(preempt, err);
     mst_lib_unlock(client);
@@ -481,7 +467,7 @@ static muster_status open_preempt(muster_preempt **out, muster_client *client,
         free(preempt);
         return status;
     }
-    status = mst_preempt_sources_start(&preempt->sources, &sources, err);
+    status = mst_preempt_sources_start(preempt, err);
     if (status) {
         muster_preempt_close(preempt);
         return status;
@@ -517,7 +503,7 @@ static void close_preempt(muster_preempt *preempt)
         mst_lib_wake_ready(client);
         mst_lib_unlock(client);
     }
-    mst_preempt_sources_stop(preempt->sources);
+    mst_preempt_sources_stop(preempt);
     if (client && client->poisoned) {
         mst_signals_close(&preempt->signals);
         return; /* a thread of ours may be stopped in the middle of it for good */

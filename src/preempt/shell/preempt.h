@@ -26,7 +26,6 @@
 #include "preempt/preempt.h"
 #include "preempt/shell/options.h"
 #include "preempt/shell/publish.h"
-#include "preempt/shell/sources.h"
 #include "process/page.h"
 
 /* The limits that are no step. */
@@ -49,7 +48,7 @@ struct muster_preempt {
     pid_t pid;
     struct mst_preempt_settings settings;
     char sources_text[MST_PREEMPT_NAMES_ROOM];
-    struct mst_preempt_sources *sources; /* the opener's */
+    struct mst_preempt_sources *sources; /* the opener's; NULL: none */
 
     /* Under the client's lock. */
     muster_client *client;          /* NULL: it was closed */
@@ -67,6 +66,17 @@ struct muster_preempt {
     bool has_outcome;     /* in `error`, as the names of missing ranks are */
     struct muster_error error;
 };
+
+/* preempt.c, on the sources' thread, lock not held: passes a notice on. False: it was not taken,
+ * and is to be given again. */
+bool mst_preempt_give(struct muster_preempt *preempt, const char *source,
+                      const struct muster_notice_given *given);
+
+/* sources.c. EINVAL for what is no source, with its text. */
+muster_status mst_preempt_sources_check(const struct muster_preempt_source *list, size_t count,
+                                        struct muster_error *err);
+muster_status mst_preempt_sources_start(struct muster_preempt *preempt, struct muster_error *err);
+void mst_preempt_sources_stop(struct muster_preempt *preempt); /* lock not held; none: a no-op */
 
 /* exit.c. Lock held: the notices have changed. */
 void mst_preempt_exit_look(struct muster_preempt *preempt);

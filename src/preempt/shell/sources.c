@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The user's own sources of notices, each asked once per period on one thread. What a source gives
+ * again and again is one notice, until it takes it back, or the deadline moves forward by more than
+ * a second, or it becomes certain. */
 #define _GNU_SOURCE
-#include "preempt/shell/sources.h"
+#include "preempt/shell/preempt.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/shell/handle.h"
 #include "os/clock.h"
 #include "os/monotonic.h"
 #include "os/thread.h"
@@ -27,7 +29,7 @@ struct source {
 };
 
 struct mst_preempt_sources {
-    struct mst_preempt_sources_config config;
+    struct muster_preempt *preempt;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
@@ -54,7 +56,7 @@ static void take(struct mst_preempt_sources *sources, struct source *source,
         deadline_ns = mst_after_ms(mst_lib_now_ns(), (uint64_t)given->in_ms);
     }
     if (is_news(source, given, deadline_ns) &&
-        sources->config.give(sources->config.ctx, source->name, given)) {
+        mst_preempt_give(sources->preempt, source->name, given)) {
         source->said = true;
         source->deadline_ns = deadline_ns;
         source->level = given->level;
@@ -64,17 +66,18 @@ static void take(struct mst_preempt_sources *sources, struct source *source,
 static void tell_failing(struct mst_preempt_sources *sources, struct source *source,
                          muster_status status)
 {
-    char line[160];
+    muster_client *client = sources->preempt->client;
 
-    if (status) {
-        mst_text_print(line, sizeof(line),
-                       "source of notices '%s' fails: %s; it is asked again each period",
-                       source->name, muster_status_text(status));
-    } else {
-        mst_text_print(line, sizeof(line), "source of notices '%s' works again", source->name);
-    }
     source->failing = status != MUSTER_OK;
-    sources->config.tell(sources->config.ctx, line);
+    mst_lib_lock(client);
+    if (status) {
+        mst_lib_log(client, MUSTER_LEVEL_WARN,
+                    "source of notices '%s' fails: %s; it is asked again each period", source->name,
+                    muster_status_text(status));
+    } else {
+        mst_lib_log(client, MUSTER_LEVEL_WARN, "source of notices '%s' works again", source->name);
+    }
+    mst_lib_unlock(client);
 }
 
 static void ask(struct mst_preempt_sources *sources, struct source *source)
@@ -157,24 +160,6 @@ muster_status mst_preempt_sources_check(const struct muster_preempt_source *list
     return MUSTER_OK;
 }
 
-static void fill(struct mst_preempt_sources *sources,
-                 const struct mst_preempt_sources_config *config)
-{
-    sources->config = *config;
-    sources->count = config->count;
-    for (size_t i = 0; i < config->count; i++) {
-        struct source *source = &sources->list[i];
-
-        source->given = config->list[i];
-        (void)mst_slice_copy(source->name, NAME_ROOM, mst_slice_text(config->list[i].name));
-        if (source->given.period_ms == 0) {
-            source->given.period_ms = STANDARD_PERIOD_MS;
-        }
-    }
-    (void)pthread_mutex_init(&sources->lock, NULL);
-    mst_monotonic_cond_init(&sources->changed);
-}
-
 static void free_sources(struct mst_preempt_sources *sources)
 {
     (void)pthread_cond_destroy(&sources->changed);
@@ -182,34 +167,47 @@ static void free_sources(struct mst_preempt_sources *sources)
     free(sources);
 }
 
-muster_status mst_preempt_sources_start(struct mst_preempt_sources **out,
-                                        const struct mst_preempt_sources_config *config,
-                                        struct muster_error *err)
+muster_status mst_preempt_sources_start(struct muster_preempt *preempt, struct muster_error *err)
 {
+    const struct muster_preempt_options *options = &preempt->settings.options;
     struct mst_preempt_sources *sources;
 
-    *out = NULL;
-    if (config->count == 0) {
+    if (options->source_count == 0) {
         return MUSTER_OK;
     }
     sources = calloc(1, sizeof(*sources));
     if (!sources) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "preempt", NULL);
     }
-    fill(sources, config);
+    sources->preempt = preempt;
+    sources->count = options->source_count;
+    for (size_t i = 0; i < sources->count; i++) {
+        struct source *source = &sources->list[i];
+
+        source->given = options->sources[i];
+        (void)mst_slice_copy(source->name, NAME_ROOM, mst_slice_text(source->given.name));
+        if (source->given.period_ms == 0) {
+            source->given.period_ms = STANDARD_PERIOD_MS;
+        }
+    }
+    (void)pthread_mutex_init(&sources->lock, NULL);
+    mst_monotonic_cond_init(&sources->changed);
     if (mst_thread_start(&sources->thread, THREAD_STACK, run, sources) != 0) {
         free_sources(sources);
         return mst_lib_fail(err, MUSTER_ENOMEM, "preempt: no thread for the sources", NULL);
     }
-    *out = sources;
+    preempt->sources = sources;
     return MUSTER_OK;
 }
 
-void mst_preempt_sources_stop(struct mst_preempt_sources *sources)
+void mst_preempt_sources_stop(struct muster_preempt *preempt)
 {
+    struct mst_preempt_sources *sources = preempt->sources;
+
     if (!sources) {
         return;
     }
+    preempt->sources = NULL;
     (void)pthread_mutex_lock(&sources->lock);
     sources->stop = true;
     (void)pthread_cond_signal(&sources->changed);
