@@ -155,7 +155,7 @@ static muster_status wait_exit(struct muster_preempt *preempt, uint64_t deadline
 muster_status muster_preempt_wait_exit(muster_preempt *preempt, int64_t timeout_ms,
                                        struct muster_error *err)
 {
-    static const char what[] = "wait for the exit of the ranks with a notice";
+    static const char what[] = "wait for the exit of the noticed ranks";
     muster_client *client;
     muster_status status;
 
