@@ -656,7 +656,9 @@ static void who_is_lost_is_named(void **state)
     stage_notice(&stage, 10, 60000);
     stage_settle(&stage);
     stage_save(&stage, 0);
+    assert_int_equal(stage.members[0].limit, 0); /* also while the verdict is on its way */
     stage_settle(&stage);
+    assert_int_equal(stage.members[0].limit, 0);
     stage_lose(&stage, 2);
     stage_settle(&stage);
     assert_int_equal(stage.members[0].outcome.status, MUSTER_ELOST);
