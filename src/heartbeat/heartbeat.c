@@ -146,8 +146,7 @@ void mst_heartbeat_free(struct mst_heartbeat *heartbeat)
 /* From one beat to the next when the first of them fails. */
 static uint64_t cycle_ms(const struct mst_heartbeat *heartbeat)
 {
-    return heartbeat->period_ms > heartbeat->timeout_ms ? heartbeat->period_ms
-                                                        : heartbeat->timeout_ms;
+    return mst_later(heartbeat->period_ms, heartbeat->timeout_ms);
 }
 
 /* ---- from state to state ---- */

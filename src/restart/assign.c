@@ -129,7 +129,7 @@ static void list(struct mst_restart *restart)
     mst_restart_call(restart, true);
 }
 
-static void met(struct mst_restart *restart, const struct mst_reply *reply)
+void mst_restart_met(struct mst_restart *restart, const struct mst_reply *reply)
 {
     bool elected =
         reply->value.size >= MST_VECTOR_ELEMENT && mst_vector_at(reply->value, 0) == bid(restart);
@@ -144,7 +144,7 @@ static void met(struct mst_restart *restart, const struct mst_reply *reply)
     }
 }
 
-static void listed(struct mst_restart *restart, const struct mst_reply *reply)
+void mst_restart_listed(struct mst_restart *restart, const struct mst_reply *reply)
 {
     muster_status status = reply->status;
 
@@ -162,15 +162,6 @@ static void listed(struct mst_restart *restart, const struct mst_reply *reply)
         mst_restart_call(restart, false);
         restart->step = MST_STEP_ASSIGN;
         restart->owe_assign = true;
-    }
-}
-
-void mst_restart_assign_reply(struct mst_restart *restart, const struct mst_reply *reply)
-{
-    if (restart->step == MST_STEP_MEET) {
-        met(restart, reply);
-    } else {
-        listed(restart, reply);
     }
 }
 

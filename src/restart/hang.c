@@ -50,11 +50,6 @@ static uint64_t after_ms(uint64_t since_ns, int64_t ms)
     return ms < 0 ? NEVER : mst_after_ms(since_ns, (uint64_t)ms);
 }
 
-static int64_t sum_ms(int64_t a, int64_t b)
-{
-    return a > INT64_MAX - b ? INT64_MAX : a + b;
-}
-
 /* ---- what the page says ---- */
 
 void mst_hang_pause(struct mst_hang *hang, uint64_t ns)
@@ -69,15 +64,6 @@ void mst_hang_pause(struct mst_hang *hang, uint64_t ns)
     hang->excused_ns += ns;
     hang->looked_ns += ns;
     hang->asked_ns = NEVER; /* that is no lateness as well */
-}
-
-/* A watcher that looks late, because it was stopped or had no processor, did not see the progress
- * made meanwhile. */
-static void forgive(struct mst_hang *hang, uint64_t now_ns)
-{
-    if (now_ns > hang->asked_ns) {
-        mst_hang_pause(hang, now_ns - hang->asked_ns);
-    }
 }
 
 /* What it waits for in muster is not in its hands. */
@@ -154,7 +140,8 @@ static struct clock section_clock(const struct mst_hang *hang)
     if (limit_ms >= 0 && page->hard_ms >= 0) {
         int64_t more_ms = page->soft_ms < 0 ? page->hard_ms : page->hard_ms - page->soft_ms;
 
-        clock.hard_ms = sum_ms(limit_ms, more_ms > 0 ? more_ms : 0);
+        more_ms = more_ms > 0 ? more_ms : 0;
+        clock.hard_ms = limit_ms > INT64_MAX - more_ms ? INT64_MAX : limit_ms + more_ms;
     }
     return clock;
 }
@@ -268,7 +255,9 @@ struct mst_hang_finding mst_hang_look(struct mst_hang *hang, uint64_t now_ns,
     uint64_t pings, checks;
     unsigned count;
 
-    forgive(hang, now_ns);
+    if (now_ns > hang->asked_ns) { /* the watcher was stopped, and saw no progress made meanwhile */
+        mst_hang_pause(hang, now_ns - hang->asked_ns);
+    }
     excuse_wait(hang, now_ns, sample);
     take(hang, now_ns, sample);
     count = clocks_of(hang, clocks);

@@ -132,7 +132,8 @@ enum mst_attention mst_restart_called(const struct mst_restart *restart);
 void mst_restart_meet(struct mst_restart *restart);
 /* No rank can go on, since each has the same steps: the run ends for all. */
 void mst_restart_give_up(struct mst_restart *restart, muster_status status, struct mst_slice text);
-void mst_restart_assign_reply(struct mst_restart *restart, const struct mst_reply *reply);
+void mst_restart_met(struct mst_restart *restart, const struct mst_reply *reply);
+void mst_restart_listed(struct mst_restart *restart, const struct mst_reply *reply);
 void mst_restart_assign_written(struct mst_restart *restart, const struct mst_reply *reply);
 void mst_restart_assign_request(struct mst_restart *restart); /* fills `request` */
 void mst_restart_assign_write(struct mst_restart *restart);   /* the same, of the place */

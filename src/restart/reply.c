@@ -227,8 +227,10 @@ void mst_restart_reply(void *machine, uint64_t now_ns, uint64_t tag, const struc
         reply_seal(restart, now_ns, reply);
     } else if (restart->state == MST_SEATING) {
         reply_join(restart, now_ns, reply);
-    } else if (restart->state == MST_ASSIGNING) {
-        mst_restart_assign_reply(restart, reply);
+    } else if (restart->step == MST_STEP_MEET) {
+        mst_restart_met(restart, reply);
+    } else if (restart->step == MST_STEP_LIST) {
+        mst_restart_listed(restart, reply);
     } else { /* evicted, or it has left: out in any case */
         MST_ASSERT(restart->state == MST_LEAVING);
         mst_restart_finish(restart, restart->status, restart->why, NULL);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "preempt/shell/options.h"
+#include "preempt/shell/preempt.h"
 
 #include <string.h>
 
 #include "client/shell/environment.h"
-#include "preempt/shell/preempt.h"
 
 static muster_status read_leave(struct mst_preempt_settings *out, struct muster_error *err)
 {

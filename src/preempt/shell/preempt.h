@@ -23,8 +23,8 @@
 #include "client/shell/handle.h"
 #include "client/shell/host.h"
 #include "client/shell/signals.h"
+#include "muster/preempt.h"
 #include "preempt/preempt.h"
-#include "preempt/shell/options.h"
 #include "preempt/shell/publish.h"
 #include "process/page.h"
 
@@ -33,6 +33,16 @@
 #define MST_GATE_SLOW INT64_MIN /* closed, or to STOP: see the lock */
 
 enum { MST_PREEMPT_NAMES_ROOM = 512, MST_PREEMPT_HOLDS_MAX = 1000 };
+
+/* What a handle was given: the options, else the environment, else the defaults. */
+struct mst_preempt_settings {
+    struct muster_preempt_options options; /* as given */
+    struct mst_preempt_config config;
+    int64_t grace_ms;
+    uint64_t signals; /* bit s - 1: signal s */
+    /* What others do for this process: MUSTER_PREEMPT_SOURCES; NULL: not set. Borrowed. */
+    const char *elsewhere;
+};
 
 struct mst_preempt_exit; /* exit.c: a waiting call */
 
@@ -71,6 +81,15 @@ struct muster_preempt {
  * and is to be given again. */
 bool mst_preempt_give(struct muster_preempt *preempt, const char *source,
                       const struct muster_notice_given *given);
+
+/* options.c */
+muster_status mst_preempt_settings_read(struct mst_preempt_settings *out,
+                                        const struct muster_preempt_options *given,
+                                        struct muster_error *err);
+
+/* The names alone of a list such as "signals,file=/x,slurm", one after the other. False: no more.
+ */
+bool mst_preempt_source_next(const char **list, struct mst_slice *name);
 
 /* sources.c. EINVAL for what is no source, with its text. */
 muster_status mst_preempt_sources_check(const struct muster_preempt_source *list, size_t count,
