@@ -9,35 +9,22 @@ enum { WORD = 8 };
 
 /* ---- the digest: by words, because a snapshot is long ---- */
 
+/* Bytes are little-endian on every machine. */
+static uint64_t swap(uint64_t word)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return __builtin_bswap64(word);
+#else
+    return word;
+#endif
+}
+
 static uint64_t load_number(const unsigned char *bytes, size_t size)
 {
-    uint64_t number = 0;
+    uint64_t word = 0;
 
-    for (size_t i = 0; i < size; i++) {
-        number |= (uint64_t)bytes[i] << (8 * i);
-    }
-    return number;
-}
-
-/* Written out, so that a compiler makes one load of it. */
-static uint64_t load_word(const unsigned char *bytes)
-{
-    return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
-           (uint64_t)bytes[3] << 24 | (uint64_t)bytes[4] << 32 | (uint64_t)bytes[5] << 40 |
-           (uint64_t)bytes[6] << 48 | (uint64_t)bytes[7] << 56;
-}
-
-/* The same of a store. */
-static void store_word(unsigned char *bytes, uint64_t word)
-{
-    bytes[0] = (unsigned char)word;
-    bytes[1] = (unsigned char)(word >> 8);
-    bytes[2] = (unsigned char)(word >> 16);
-    bytes[3] = (unsigned char)(word >> 24);
-    bytes[4] = (unsigned char)(word >> 32);
-    bytes[5] = (unsigned char)(word >> 40);
-    bytes[6] = (unsigned char)(word >> 48);
-    bytes[7] = (unsigned char)(word >> 56);
+    memcpy(&word, bytes, size);
+    return swap(word);
 }
 
 static uint64_t step(uint64_t digest, uint64_t word)
@@ -50,7 +37,7 @@ static uint64_t step(uint64_t digest, uint64_t word)
 static uint64_t add_bytes(uint64_t digest, const unsigned char *bytes, size_t size)
 {
     while (size >= WORD) {
-        digest = step(digest, load_word(bytes));
+        digest = step(digest, load_number(bytes, WORD));
         bytes += WORD;
         size -= WORD;
     }
@@ -132,15 +119,15 @@ static void flush(struct mst_archive *archive)
 
 muster_status mst_archive_end(struct mst_archive *archive)
 {
-    unsigned char word[WORD];
+    uint64_t word;
 
     if (archive->loading) {
         (void)mst_archive_expect(archive, archive->rest.size == 0);
         return archive->status;
     }
     flush(archive);
-    store_word(word, archive->digest);
-    put(archive, word, WORD);
+    word = swap(archive->digest);
+    put(archive, &word, WORD);
     return archive->status;
 }
 
@@ -177,18 +164,17 @@ static const unsigned char *load_bytes(struct mst_archive *archive, size_t size)
 static uint64_t number(struct mst_archive *archive, uint64_t value, size_t size)
 {
     const unsigned char *bytes;
-    unsigned char word[WORD];
+    uint64_t word = swap(value);
 
     if (archive->loading) {
         bytes = load_bytes(archive, size);
         return bytes ? load_number(bytes, size) : 0;
     }
-    store_word(word, value);
     if (archive->used + WORD > sizeof(archive->bytes)) {
-        save_bytes(archive, word, size);
+        save_bytes(archive, (const unsigned char *)&word, size);
         return value;
     }
-    memcpy(archive->bytes + archive->used, word, WORD); /* what follows is put over the rest */
+    memcpy(archive->bytes + archive->used, &word, WORD); /* what follows is put over the rest */
     archive->used += size;
     if (archive->used == sizeof(archive->bytes)) {
         flush(archive);

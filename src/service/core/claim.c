@@ -107,9 +107,7 @@ static muster_status refuse_returning(struct mst_core *core, struct mst_waiter *
     if (status != MUSTER_OK) {
         return status;
     }
-    if (!mst_job_published(job)) {
-        mst_job_publish(job);
-    }
+    mst_job_publish(job);
     mst_core_raise(core, MST_WEIGHT_PROMISE);
     raise_floor(job, open->generation);
     job->past->incarnation = mst_later(job->past->incarnation, open->incarnation);
@@ -226,9 +224,7 @@ static muster_status admit(struct mst_core *core, struct mst_link *link, struct 
         undo(&claim);
         return status != MUSTER_OK ? status : MUSTER_ENOMEM;
     }
-    if (!mst_job_published(claim.job)) {
-        mst_job_publish(claim.job);
-    }
+    mst_job_publish(claim.job);
     mst_waiter_set_job(waiter, claim.job);
     mst_session_attach(session, link);
     raise_floor(claim.job, open->generation);

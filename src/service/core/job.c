@@ -51,9 +51,11 @@ void mst_job_publish(struct mst_job *job)
 {
     struct mst_core *core = job->core;
 
-    mst_past_begin(core, job->past);
-    job->serial = ++core->job_serial;
-    mst_named_add(&core->jobs, &job->named);
+    if (!mst_job_published(job)) {
+        mst_past_begin(core, job->past);
+        job->serial = ++core->job_serial;
+        mst_named_add(&core->jobs, &job->named);
+    }
 }
 
 bool mst_job_published(const struct mst_job *job)

@@ -83,7 +83,7 @@ struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name);
 /* A job that is not visible yet: it is published, or dropped without a trace. NULL: no memory. The
  * caller checks the limit. */
 struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name);
-void mst_job_publish(struct mst_job *job);
+void mst_job_publish(struct mst_job *job); /* unless it is */
 bool mst_job_published(const struct mst_job *job);
 void mst_job_unmake(struct mst_job *job);
 

@@ -286,39 +286,37 @@ static void keep_end(struct mst_archive *archive, struct mst_core *core, struct 
     }
 }
 
-static void load_join(struct mst_archive *archive, struct mst_core *core, struct mst_link *link,
-                      uint64_t id, bool spare, uint64_t heard)
+static struct mst_waiter *load_join(struct mst_archive *archive, struct mst_core *core,
+                                    struct mst_link *link)
 {
-    struct mst_request request = {.id = id, .command = MST_JOIN};
+    const struct mst_request request = {.command = MST_JOIN};
     struct mst_session *session = link->session;
-    struct mst_waiter *waiter;
+    struct mst_waiter *join;
 
     if (!mst_archive_expect(archive, session && session->member && !session->join)) {
-        return;
+        return NULL;
     }
-    waiter = mst_archive_made(archive, mst_waiter_new(core, link, &request));
-    if (waiter) {
-        mst_waiter_set_job(waiter, session->job);
-        mst_session_wait_to_join(session, waiter, spare, heard);
+    join = mst_archive_made(archive, mst_waiter_new(core, link, &request));
+    if (join) {
+        mst_waiter_set_job(join, session->job);
+        mst_session_wait_to_join(session, join);
     }
+    return join;
 }
 
 static void keep_join(struct mst_archive *archive, struct mst_core *core, struct mst_link *link)
 {
-    bool joins = link->session && link->session->join;
-    uint64_t id = joins ? link->session->join->id : 0;
-    bool spare = joins && link->session->join->join.spare;
-    uint64_t heard = joins ? link->session->join->join.heard : 0;
+    struct mst_waiter *join = link->session ? link->session->join : NULL;
+    bool joins = join != NULL;
 
     mst_archive_bool(archive, &joins);
-    if (!joins) {
-        return;
+    if (joins && archive->loading) {
+        join = load_join(archive, core, link);
     }
-    mst_archive_u64(archive, &id);
-    mst_archive_bool(archive, &spare);
-    mst_archive_u64(archive, &heard);
-    if (archive->loading && mst_archive_good(archive)) {
-        load_join(archive, core, link, id, spare, heard);
+    if (join) {
+        mst_archive_u64(archive, &join->id);
+        mst_archive_bool(archive, &join->join.spare);
+        mst_archive_u64(archive, &join->join.heard);
     }
 }
 

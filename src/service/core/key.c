@@ -272,18 +272,12 @@ void mst_keyspace_restore_order(struct mst_keyspace *space)
     }
 }
 
-/* Whether one more name may be waited for. */
-static muster_status check_room(struct mst_waiter *waiter, struct mst_slice name)
+muster_status mst_key_check_room(struct mst_waiter *waiter, uint64_t keys, uint64_t bytes)
 {
-    const struct mst_limits *limits = &waiter->core->config.limits;
-    const struct mst_job *job = waiter->job;
-    uint64_t keys = job->key_count + job->awaited_count + UINT64_C(1);
-    uint64_t bytes = job->key_bytes + job->awaited_bytes + name.size;
-
-    if (keys > limits->keys_max) {
+    if (keys > waiter->core->config.limits.keys_max) {
         return mst_waiter_exceed_limit(waiter, MST_LIMIT_KEYS, keys);
     }
-    if (bytes > limits->job_bytes_max) {
+    if (bytes > waiter->core->config.limits.job_bytes_max) {
         return mst_waiter_exceed_limit(waiter, MST_LIMIT_JOB_BYTES, bytes);
     }
     return MUSTER_OK;
@@ -448,18 +442,20 @@ void mst_key_stop(struct mst_waiter *waiter)
 static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace *space,
                                   struct mst_slice name, struct mst_key_wait *wait)
 {
+    struct mst_job *job = waiter->job;
     struct mst_key *key = mst_key_find(space, name);
 
     if (key && key->value) {
         return MUSTER_OK;
     }
     if (!key) {
-        muster_status status = check_room(waiter, name);
+        muster_status status = mst_key_check_room(waiter, job->key_count + job->awaited_count + 1,
+                                                  job->key_bytes + job->awaited_bytes + name.size);
 
         if (status != MUSTER_OK) {
             return status;
         }
-        key = mst_key_obtain(waiter->job, space, name);
+        key = mst_key_obtain(job, space, name);
         if (!key) {
             return MUSTER_ENOMEM;
         }

@@ -74,6 +74,9 @@ uint64_t mst_key_age_ms(const struct mst_core *core, const struct mst_key *key);
 /* OK, EINVAL (empty, or with a NUL) or ELIMIT, which the waiter explains. */
 muster_status mst_key_check_name(struct mst_waiter *waiter, struct mst_slice name);
 
+/* Whether a job may have so many keys, with so many bytes: OK, or ELIMIT. */
+muster_status mst_key_check_room(struct mst_waiter *waiter, uint64_t keys, uint64_t bytes);
+
 /* The record of this name, created if there is none; NULL: no memory. The caller checks the limits.
  */
 struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,

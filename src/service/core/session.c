@@ -381,20 +381,19 @@ muster_status mst_session_join(struct mst_session *session, struct mst_waiter *w
     if (!session->claiming && !mst_generation_can_begin(session->job)) {
         return MUSTER_EINVAL;
     }
-    mst_session_wait_to_join(session, waiter, spare, request->join.heard);
+    waiter->join.spare = spare;
+    waiter->join.heard = request->join.heard;
+    mst_session_wait_to_join(session, waiter);
     if (!session->claiming) {
         mst_seating_joins(member);
     }
     return MUSTER_MORE;
 }
 
-void mst_session_wait_to_join(struct mst_session *session, struct mst_waiter *waiter, bool spare,
-                              uint64_t heard)
+void mst_session_wait_to_join(struct mst_session *session, struct mst_waiter *waiter)
 {
     waiter->stage = MST_WAITING;
     waiter->join.session = session;
-    waiter->join.spare = spare;
-    waiter->join.heard = heard;
     waiter->member = session->member;
     session->join = waiter;
 }

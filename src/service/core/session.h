@@ -78,8 +78,7 @@ void mst_session_record(struct mst_session *session, const struct mst_waiter *wa
 bool mst_session_restore_outcome(struct mst_session *session, const struct mst_outcome *outcome);
 
 /* The JOIN waits from now on. */
-void mst_session_wait_to_join(struct mst_session *session, struct mst_waiter *waiter, bool spare,
-                              uint64_t heard);
+void mst_session_wait_to_join(struct mst_session *session, struct mst_waiter *waiter);
 
 /* A renewal: the lease starts again, and a claim of its place is refused. */
 void mst_session_heard(struct mst_session *session);

@@ -133,17 +133,11 @@ static void count_change(struct batch *batch, const struct mst_key *key, const s
 /* The sum of the batch counts. A batch that frees room is never refused for lack of it. */
 static muster_status check_room(const struct batch *batch)
 {
-    const struct mst_limits *limits = &batch->job->core->config.limits;
-    uint64_t keys = batch->job->key_count + (uint64_t)batch->more_keys;
-    uint64_t bytes = batch->job->key_bytes + (uint64_t)batch->more_bytes;
+    const struct mst_job *job = batch->job;
+    uint64_t keys = batch->more_keys > 0 ? job->key_count + (uint64_t)batch->more_keys : 0;
+    uint64_t bytes = batch->more_bytes > 0 ? job->key_bytes + (uint64_t)batch->more_bytes : 0;
 
-    if (batch->more_keys > 0 && keys > limits->keys_max) {
-        return mst_waiter_exceed_limit(batch->waiter, MST_LIMIT_KEYS, keys);
-    }
-    if (batch->more_bytes > 0 && bytes > limits->job_bytes_max) {
-        return mst_waiter_exceed_limit(batch->waiter, MST_LIMIT_JOB_BYTES, bytes);
-    }
-    return MUSTER_OK;
+    return mst_key_check_room(batch->waiter, keys, bytes);
 }
 
 static muster_status check_op(const struct batch *batch, const struct mst_write *op)
@@ -186,8 +180,8 @@ static muster_status prepare(struct batch *batch)
         return MUSTER_OK;
     }
     old = key->staged ? batch->staged[key->staged - 1].value : key->value;
-    revision =
-        key->staged ? UINT64_MAX : key->revision; /* no request can expect one of this batch */
+    /* No request can expect a revision of this batch. */
+    revision = key->staged ? UINT64_MAX : key->revision;
     batch->count++;
     key->staged = batch->count;
     status = make_value(batch, staged, op, old, revision);
