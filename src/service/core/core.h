@@ -49,8 +49,7 @@ struct mst_core_config {
 
 enum mst_effect_type {
     MST_EFFECT_REPLY = 1,
-    MST_EFFECT_HANGUP =
-        2 /* close this connection after what was sent before; `reason` has the cause */
+    MST_EFFECT_HANGUP = 2 /* close this connection after what was sent before, for `reason` */
 };
 
 struct mst_effect {

@@ -21,14 +21,12 @@ struct mst_view mst_generation_outside_view(const struct mst_job *job,
 /* Of a session, which may still claim its place. */
 struct mst_view mst_generation_session_view(const struct mst_session *session);
 
-/* For a request of a session that is in no generation, or in an older one: EFENCED, with its view.
- */
+/* Answers a request that names another generation than the job's: EFENCED, with the view. */
 muster_status mst_generation_fence(const struct mst_session *session, struct mst_waiter *waiter);
 
 void mst_generation_attention(struct mst_job *job, enum mst_attention attention);
 
-/* Closes the open seal, or seals a generation without predecessors. Part of
- * settling a job. */
+/* Closes the open seal, or seals a generation without predecessors. Part of settling a job. */
 void mst_generation_settle(struct mst_job *job);
 
 /* The first seal with too few ranks ends at once, so that the ranks learn of it. A later one of the

@@ -7,8 +7,8 @@
 #include "service/core/session.h"
 
 /* Decides a request, and returns the status to answer it with. MUSTER_MORE: the request waits, or
- * was answered already because other effects come after the answer. The waiter gets the
- * detail of a refusal: mst_waiter_exceed. */
+ * was answered already because other effects come after the answer. The waiter gets the detail of
+ * a refusal: mst_waiter_exceed. */
 typedef muster_status mst_handler(struct mst_session *session, struct mst_waiter *waiter,
                                   const struct mst_request *request);
 

@@ -9,23 +9,22 @@
 #include "base/tree.h"
 
 struct mst_index_node {
-    struct mst_tree_node node; /* first: an entry is found by its node */
+    struct mst_tree_node node;
     uint64_t high, low;
 };
 
 void mst_index_init(struct mst_tree *index);
 
-/* False, and nothing done: another entry has these numbers. */
+/* False, and nothing done: another entry has these numbers. Put: none has. */
 bool mst_index_try(struct mst_tree *index, struct mst_index_node *entry, uint64_t high,
                    uint64_t low);
-/* No other entry has these numbers. */
 void mst_index_put(struct mst_tree *index, struct mst_index_node *entry, uint64_t high,
                    uint64_t low);
-/* An entry that is in no set: a no-op. */
+/* A no-op for an entry that is in no set. */
 void mst_index_remove(struct mst_tree *index, struct mst_index_node *entry);
 bool mst_index_linked(const struct mst_index_node *entry);
 
-/* NULL: none. */
+/* The entry of these numbers; the first at or after them; NULL: none. */
 struct mst_index_node *mst_index_find(const struct mst_tree *index, uint64_t high, uint64_t low);
 struct mst_index_node *mst_index_from(const struct mst_tree *index, uint64_t high, uint64_t low);
 struct mst_index_node *mst_index_first(const struct mst_tree *index);

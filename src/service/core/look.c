@@ -5,40 +5,41 @@
 #include "service/core/render.h"
 #include "service/core/waiter.h"
 
+/* The reply to a waiter that was answered in this moment; it is in no list, and nothing of it is
+ * kept. */
+static const struct mst_reply *look(struct mst_core *core, struct mst_waiter waiter,
+                                    struct mst_slice job)
+{
+    MST_ASSERT(!core->current);
+    waiter.core = core;
+    waiter.job = mst_job_find(core, job);
+    waiter.stage = MST_QUEUED;
+    if (waiter.status == MUSTER_OK && !waiter.job && waiter.command != MST_JOBS) {
+        waiter.status = MUSTER_ENOTFOUND;
+    }
+    mst_render_reply(core, &waiter);
+    return &core->reply;
+}
+
 const struct mst_reply *mst_look_page(struct mst_core *core, enum mst_command command,
                                       struct mst_slice job, uint64_t after)
 {
-    /* As a waiter that was answered in this moment; it is in no list, and nothing of it is kept. */
-    struct mst_waiter waiter = {.core = core,
-                                .job = mst_job_find(core, job),
-                                .command = command,
-                                .stage = MST_QUEUED,
-                                .after = after};
-
-    MST_ASSERT(!core->current);
     MST_ASSERT(command == MST_JOBS || command == MST_MEMBERS || command == MST_ROUNDS ||
                command == MST_HOSTS || command == MST_FAULTS);
-    waiter.status = waiter.job || command == MST_JOBS ? MUSTER_OK : MUSTER_ENOTFOUND;
-    mst_render_reply(core, &waiter);
-    return &core->reply;
+    return look(core, (struct mst_waiter){.command = command, .after = after}, job);
 }
 
 const struct mst_reply *mst_look_keys(struct mst_core *core, struct mst_slice job,
                                       struct mst_slice prefix, struct mst_slice after)
 {
-    struct mst_waiter waiter = {.core = core,
-                                .job = mst_job_find(core, job),
-                                .command = MST_LIST,
-                                .stage = MST_QUEUED,
+    struct mst_waiter waiter = {.command = MST_LIST,
                                 .list = {.prefix = mst_blob_new(&core->mem, prefix),
                                          .after_name = mst_blob_new(&core->mem, after)}};
 
-    MST_ASSERT(!core->current);
-    waiter.status = waiter.job ? MUSTER_OK : MUSTER_ENOTFOUND;
     if (!waiter.list.prefix || !waiter.list.after_name) {
         waiter.status = MUSTER_ENOMEM;
     }
-    mst_render_reply(core, &waiter);
+    (void)look(core, waiter, job);
     mst_blob_drop(&core->mem, waiter.list.prefix);
     mst_blob_drop(&core->mem, waiter.list.after_name);
     return &core->reply;
