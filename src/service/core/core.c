@@ -86,7 +86,7 @@ void mst_core_free(struct mst_core *core)
             if (session->claiming) {
                 session->member->claimant = NULL;
             } else {
-                mst_host_part(session->place);
+                mst_host_hold(session->place, -1);
                 session->member->session = NULL;
                 session->member->end = MST_LEFT;
             }

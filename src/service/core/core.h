@@ -75,7 +75,7 @@ muster_status mst_core_open(struct mst_core *core, uint64_t now_ns, struct mst_c
 muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
                                const struct mst_request *request);
 
-/* The connection is gone. Decides nothing about the member: it is silent, and its lease continues.
+/* The connection is lost. Decides nothing about the member: it is silent, and its lease continues.
  */
 void mst_core_close(struct mst_core *core, uint64_t now_ns, struct mst_conn conn);
 
@@ -159,7 +159,7 @@ void mst_core_hold(struct mst_core *core, const char *why);
 /* Sessions that are not over, whether connected or not. */
 uint64_t mst_core_sessions(const struct mst_core *core);
 
-/* Whether a session that is not over speaks through this connection. */
+/* Whether this connection carries a session. */
 bool mst_core_in_session(struct mst_core *core, struct mst_conn conn);
 
 void mst_core_check(const struct mst_core *core);      /* asserts every invariant */

@@ -33,7 +33,7 @@ void mst_generation_settle(struct mst_job *job);
  * same generation waits for newcomers until its deadline. */
 bool mst_generation_waits_for_more(const struct mst_round *seal);
 
-/* The job's ranks are gone, and all data of the generation with them. */
+/* Ends the generation: ranks, rounds and keys. */
 void mst_generation_end(struct mst_job *job);
 
 /* Frees its place in the generation, for any rank in it. */

@@ -53,17 +53,10 @@ void mst_host_let_go(struct mst_host *host)
     }
 }
 
-void mst_host_admit(struct mst_host *host)
+void mst_host_hold(struct mst_host *host, int by)
 {
     if (host) {
-        host->members++;
-    }
-}
-
-void mst_host_part(struct mst_host *host)
-{
-    if (host) {
-        host->members--;
+        host->members += (uint32_t)by;
     }
 }
 

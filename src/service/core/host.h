@@ -27,10 +27,10 @@ void mst_host_let_go(struct mst_host *host);
 struct mst_host *mst_host_restore(struct mst_job *job, struct mst_slice name);
 
 /* All of these take NULL. */
-void mst_host_admit(struct mst_host *host);                     /* a session there holds a place */
-void mst_host_part(struct mst_host *host);                      /* and no longer holds it */
+void mst_host_hold(struct mst_host *host,
+                   int by); /* 1: a session there holds a place; -1: no more */
 void mst_host_count(struct mst_host *host, enum mst_role lost); /* a rank, or an agent: its node */
 
-void mst_host_free_all(struct mst_job *job); /* the last session there is gone */
+void mst_host_free_all(struct mst_job *job); /* after the last session */
 
 #endif

@@ -44,25 +44,15 @@ static void keep_record(struct mst_archive *archive, struct mst_record *record)
 static void keep_records_of(struct mst_archive *archive, const struct mst_core *core,
                             struct mst_records *records)
 {
-    uint64_t last_ns;
-
     MST_ARCHIVE_U64S(archive, &records->generation, &records->begun_ns, &records->total);
     mst_archive_u32(archive, &records->count);
-    last_ns = records->begun_ns;
-    (void)mst_archive_expect(archive,
-                             mst_records_sane(records) && records->begun_ns <= core->now_ns);
-    if (!mst_archive_good(archive)) {
-        records->count = 0; /* what it would have is not there */
-        return;
+    if (!mst_archive_expect(archive, records->count <= MST_NAMES_MAX)) {
+        records->count = 0; /* the records do not follow */
     }
-    for (uint32_t i = 0; i < records->count && mst_archive_good(archive); i++) {
-        struct mst_record *record = &records->first[i];
-
-        keep_record(archive, record);
-        (void)mst_archive_expect(archive,
-                                 record->at_ns >= last_ns && record->at_ns <= core->now_ns);
-        last_ns = record->at_ns;
+    for (uint32_t i = 0; i < records->count; i++) {
+        keep_record(archive, &records->first[i]);
     }
+    (void)mst_archive_expect(archive, mst_records_sane(records, core->now_ns));
 }
 
 static void keep_records(struct mst_archive *archive, struct mst_job *job)

@@ -25,7 +25,7 @@ static void keep_fault(struct mst_archive *archive, struct mst_member *member)
     }
 }
 
-/* Behind the ones before it, until all are there. */
+/* In the order of loading; sort_ranks follows when all are loaded. */
 static void take_rank(struct mst_archive *archive, struct mst_member *member)
 {
     struct mst_job *job = member->job;
@@ -126,7 +126,7 @@ static void keep_ready(struct mst_archive *archive, void *ctx, struct mst_list *
     }
 }
 
-/* They came by index. Each swap brings one to its rank, where it stays. */
+/* They were loaded by index. Each swap brings one to its rank, where it stays. */
 static void sort_ranks(struct mst_archive *archive, const struct mst_job *job)
 {
     for (uint32_t i = 0; i < job->rank_count && mst_archive_good(archive); i++) {
@@ -231,7 +231,7 @@ static void load_holder(struct mst_archive *archive, struct mst_session *session
     } else {
         member->session = session;
         session->job->living += session->role == MST_ROLE_RANK;
-        mst_host_admit(session->place);
+        mst_host_hold(session->place, 1);
     }
     mst_node_enter(session);
 }
@@ -270,13 +270,13 @@ static struct mst_session *keep_birth(struct mst_archive *archive, struct mst_jo
     if (archive->loading && mst_archive_expect(archive, !mst_session_find(job->core, open.token))) {
         session = mst_archive_made(archive, mst_session_new(job->core, job, &open));
         if (session) {
-            mst_alarm_clear(job->core, &session->alarm); /* its own comes */
+            mst_alarm_clear(job->core, &session->alarm); /* the saved one follows */
         }
     }
     return session;
 }
 
-/* A host that the job had no room for when the session came is not counted later either. */
+/* If the job had no room for the host of a new session, it does not count it later either. */
 static void keep_node(struct mst_archive *archive, struct mst_session *session)
 {
     bool counted = session->place != NULL;

@@ -336,7 +336,7 @@ void mst_key_own(struct mst_key *key, struct mst_session *owner)
     }
 }
 
-/* One of the waits has come true. The last of its waiter answers it. */
+/* A wait is fulfilled. The last one of its waiter answers it. */
 static void fulfil(struct mst_key *key, struct mst_key_wait *wait)
 {
     struct mst_waiter *waiter = wait->waiter;

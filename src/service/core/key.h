@@ -20,7 +20,7 @@ struct mst_keyspace {
     struct mst_tree prefixes; /* struct mst_prefix: the watchers */
     struct mst_list tombstones;
     uint64_t tombstone_count;
-    uint64_t live;      /* keys that are there */
+    uint64_t live;      /* existing keys */
     uint64_t forgotten; /* deletions up to this revision are no longer known */
     uint64_t epoch;     /* how often `forgotten` passed `epoch_revision`, see watch.h */
     uint64_t epoch_revision;
@@ -92,7 +92,7 @@ void mst_key_erase(struct mst_job *job, struct mst_key *key);
 void mst_key_own(struct mst_key *key, struct mst_session *owner); /* NULL: none */
 
 /* Loads a key: value (its reference is taken over on success; NULL: a tombstone), revision and
- * time. By name, in ascending order; the order of the tombstones follows once all are there.
+ * time. By name, in ascending order; the order of the tombstones follows once all are loaded.
  * EPROTO: out of order, or the revision is taken; ENOMEM. */
 muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
                               struct mst_slice name, const struct mst_key *kept);

@@ -221,7 +221,7 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     session->member = member;
     session->claiming = false;
     mst_node_enter(session);
-    mst_host_admit(session->place);
+    mst_host_hold(session->place, 1);
     member->session = session;
     member->incarnation++;
     member->spare = false;
@@ -393,7 +393,7 @@ static void end_holder(struct mst_member *member, const struct mst_loss *loss, e
     MST_ASSERT(fresh);
     mst_member_touch(member);
     tell_gone(member);
-    mst_host_part(session->place);
+    mst_host_hold(session->place, -1);
     if (lost && member->role == MST_ROLE_RANK && company == ALONE) {
         mst_host_count(session->place, MST_ROLE_RANK);
     }
@@ -429,8 +429,7 @@ void mst_member_heard(struct mst_member *member)
     mst_narrate_event(member, MST_INFO, "claim-refused");
     member->claimant = NULL;
     if (claimant->join) {
-        claimant->join->detail = MST_DETAIL_HOLDER;
-        claimant->join->member = member;
+        mst_waiter_name_holder(claimant->join, member);
         mst_waiter_answer(claimant->join, MUSTER_EEXISTS);
     }
     mst_session_end(claimant, MST_LINK_REFUSED);

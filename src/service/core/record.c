@@ -6,11 +6,17 @@
 
 /* ---- keeping ---- */
 
-bool mst_records_sane(const struct mst_records *records)
+bool mst_records_sane(const struct mst_records *records, uint64_t now_ns)
 {
     uint64_t kept = records->total < MST_NAMES_MAX ? records->total : MST_NAMES_MAX;
+    bool sane = records->count == kept && (records->generation != 0 || records->total == 0);
+    uint64_t last_ns = records->begun_ns;
 
-    return records->count == kept && (records->generation != 0 || records->total == 0);
+    for (uint32_t i = 0; sane && i < records->count; i++) {
+        sane = records->first[i].at_ns >= last_ns;
+        last_ns = records->first[i].at_ns;
+    }
+    return sane && last_ns <= now_ns;
 }
 
 /* NULL: as many are kept as there is room for; it is only counted. */

@@ -27,8 +27,8 @@ struct mst_records {
     struct mst_record first[MST_NAMES_MAX];
 };
 
-/* Their numbers agree. */
-bool mst_records_sane(const struct mst_records *records);
+/* Their numbers agree, and their times are in order and before `now_ns`. */
+bool mst_records_sane(const struct mst_records *records, uint64_t now_ns);
 
 /* Of the current holder. `gone`: it is lost or left; else it has a fault. */
 void mst_record_add(struct mst_member *member, const struct mst_loss *told, bool gone);
@@ -45,7 +45,7 @@ void mst_record_refine(const struct mst_session *teller, const struct mst_reques
  * counted as a restart. */
 void mst_record_seal(struct mst_job *job, bool restarted);
 
-/* The ranks are gone, and their records with them. */
+/* The generation ended, and its records with it. */
 void mst_record_clear(struct mst_job *job);
 
 /* Counts a restart, whose cause may still be refined, by the known cause. */

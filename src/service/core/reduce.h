@@ -18,7 +18,7 @@ bool mst_reduce_start(struct mst_core *core, struct mst_round *round, struct mst
 muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round,
                              struct mst_round_part *part, struct mst_slice data);
 
-/* No more will come, and one at least is in: OK or ERANGE. */
+/* Ends the reduction of at least one contribution: OK or ERANGE. */
 muster_status mst_reduce_finish(struct mst_round *round);
 
 #endif

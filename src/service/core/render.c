@@ -18,6 +18,7 @@ struct page {
     struct mst_core *core;
     size_t bytes;
     uint32_t most;
+    bool full;
     uint64_t last; /* the cursor of its last item: where the next page continues */
 };
 
@@ -37,8 +38,9 @@ static struct mst_item *add_item(struct page *page, enum mst_item_kind kind, siz
     struct mst_item *item;
 
     /* The first item always fits, or one large value would end every listing. */
-    if (reply->item_count >= page->most ||
+    if (page->full || reply->item_count >= page->most ||
         (reply->item_count > 0 && page->bytes + bytes > MST_PAGE_BYTES)) {
+        page->full = true;
         reply->next = page->last;
         return NULL;
     }
@@ -236,7 +238,7 @@ static void render_round_members(struct mst_core *core, const struct mst_waiter 
 
 /* ---- the faults and losses of a generation ---- */
 
-static bool add_record(struct page *page, const struct mst_job *job,
+static void add_record(struct page *page, const struct mst_job *job,
                        const struct mst_records *records, const struct mst_record *record,
                        uint64_t cursor)
 {
@@ -246,7 +248,6 @@ static bool add_record(struct page *page, const struct mst_job *job,
     if (item) {
         mst_record_fill(job, records, record, item);
     }
-    return item != NULL;
 }
 
 /* With a seal, for a member of the new generation: why the one before ended. */
@@ -263,25 +264,21 @@ static void render_sealed(struct mst_core *core, const struct mst_waiter *waiter
     page = new_page(core, last->total);
     core->reply.next = last->total;
     for (uint32_t i = 0; i < last->count; i++) {
-        if (!add_record(&page, job, last, &last->first[i], last->total)) {
-            return;
-        }
+        add_record(&page, job, last, &last->first[i], last->total);
     }
 }
 
 /* The cursor has the generation and the number in it, so a seal does not confuse it. */
-static bool add_records(struct page *page, const struct mst_waiter *waiter,
+static void add_records(struct page *page, const struct mst_waiter *waiter,
                         const struct mst_records *records)
 {
     for (uint32_t i = 0; i < records->count; i++) {
         uint64_t cursor = records->generation * (MST_NAMES_MAX + 1) + i + 1;
 
-        if (cursor > waiter->after &&
-            !add_record(page, waiter->job, records, &records->first[i], cursor)) {
-            return false;
+        if (cursor > waiter->after) {
+            add_record(page, waiter->job, records, &records->first[i], cursor);
         }
     }
-    return true;
 }
 
 static void render_faults(struct mst_core *core, const struct mst_waiter *waiter)
@@ -293,9 +290,8 @@ static void render_faults(struct mst_core *core, const struct mst_waiter *waiter
     core->reply.has_detail = true;
     core->reply.detail = (struct mst_detail){.arrived = mst_record_total(&job->records),
                                              .expected = mst_record_total(&job->last_records)};
-    if (add_records(&page, waiter, &job->last_records)) {
-        (void)add_records(&page, waiter, &job->records);
-    }
+    add_records(&page, waiter, &job->last_records);
+    add_records(&page, waiter, &job->records);
 }
 
 muster_status mst_render_request(struct mst_session *session, struct mst_waiter *waiter,

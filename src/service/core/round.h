@@ -50,7 +50,7 @@ struct mst_round {
     enum mst_reduce reduce;
     bool present_only, seal, final;
     uint32_t order_count; /* of a seal: the number of ranks in its order; 0: there is none */
-    uint32_t *wanted;     /* the participants as asked for; NULL: the generation's */
+    uint32_t *wanted;     /* the requested participants; NULL: the generation's */
     uint32_t wanted_count;
 
     struct mst_round_part *parts; /* by index; of the generation: by rank */
@@ -70,8 +70,8 @@ struct mst_round {
     struct mst_blob *hosts[MST_NAMES_MAX];
 };
 
-/* A rank is gone: every open round of the job counts it. After all simultaneous losses are counted,
- * the rounds that this ends are closed. */
+/* A rank is lost or left: every open round of the job counts it. After all simultaneous losses are
+ * counted, the rounds that this ends are closed. */
 void mst_round_lose(struct mst_job *job, const struct mst_member *member);
 void mst_round_settle(struct mst_job *job);
 

@@ -69,7 +69,7 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
     return session;
 }
 
-/* The answer has the generation that goes on; a later request is answered from the link's end. */
+/* The answer has the current generation; a later request is answered from the link's end. */
 static void end_waits(const struct mst_session *session)
 {
     struct mst_link *link = session->link;
@@ -302,7 +302,7 @@ muster_status mst_session_renew(struct mst_session *session, struct mst_waiter *
 
     (void)waiter;
     (void)request;
-    if (mst_node_going(session)) { /* it may ask again: the agent may come back */
+    if (mst_node_going(session)) { /* it may repeat this: the agent may renew */
         return MUSTER_ETIMEDOUT;
     }
     if (session->renewed_ns != 0) {

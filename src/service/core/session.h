@@ -22,7 +22,7 @@ struct mst_session {
     struct mst_link *link;     /* NULL: silent */
     struct mst_member *member; /* NULL: an observer */
     uint64_t heard_ns;
-    uint64_t oldest;              /* the oldest id that may still come */
+    uint64_t oldest;              /* the oldest id that a request may still have */
     struct mst_outcome *outcomes; /* id modulo room; a power of two, at most MST_WINDOW */
     uint32_t outcome_room;
     enum mst_role role;
@@ -83,7 +83,7 @@ void mst_session_wait_to_join(struct mst_session *session, struct mst_waiter *wa
 /* A renewal: the lease starts again, and a claim of its place is refused. */
 void mst_session_heard(struct mst_session *session);
 
-/* Its connection is gone. */
+/* Its connection is lost. */
 void mst_session_detach(struct mst_session *session);
 
 /* The alarm rang. */

@@ -13,7 +13,7 @@ struct mst_core {
     struct mst_table_secret secret; /* the one it was born with */
     uint64_t now_ns;
     uint64_t kept_ns; /* of the last input that a journal keeps: the next service continues there */
-    uint64_t pulse_ns; /* the wake-up asked for, to measure how late it comes; NEVER: none */
+    uint64_t pulse_ns; /* the requested wake-up, to measure its delay; NEVER: none */
     struct mst_alarms alarms;
     struct mst_tree links;       /* an index: connections, by id */
     struct mst_table link_table; /* the same, to find one */
@@ -22,7 +22,7 @@ struct mst_core {
     struct mst_names jobs;
     struct mst_names pasts; /* of jobs that ended, in the order they ended */
     uint64_t job_serial;
-    enum mst_weight weight;  /* of the inputs since it was last asked for */
+    enum mst_weight weight;  /* of the inputs since the last mst_core_weigh */
     bool refused;            /* the last request, for lack of room */
     bool wordless;           /* or only its text was */
     const char *held;        /* why nothing new can be stored; NULL: it can */

@@ -37,7 +37,7 @@ static void release_names(struct mst_waiter *waiter)
 }
 
 static const struct row {
-    void (*stop)(struct mst_waiter *waiter);    /* out of what it waits in */
+    void (*stop)(struct mst_waiter *waiter);    /* leaves what it waits in */
     void (*release)(struct mst_waiter *waiter); /* what the part holds */
 } rows[] = {
     [MST_JOIN] = {.stop = stop_join},
