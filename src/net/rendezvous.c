@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 /* The first address of `host` as a number; NULL: any. False: it has none. */
 static bool look_up(const char *host, const char *port, struct sockaddr_storage *out,
                     socklen_t *size_out)
@@ -113,7 +115,7 @@ static bool number_of(const struct sockaddr *address, char *text, size_t room)
 }
 
 /* An interface to somewhere else with an address others can use; `wanted` is a number it must be,
- * or NULL. IPv4 goes before IPv6, whose link-local addresses nobody elsewhere can use. */
+ * or NULL. IPv4 goes before IPv6, whose link-local addresses no other machine can use. */
 static bool find_interface(const char *wanted, int family, char *text, size_t room)
 {
     struct ifaddrs *all = NULL;
@@ -165,28 +167,14 @@ bool mst_rendezvous_reach(const char *host, char *name, size_t room)
     return false;
 }
 
-/* The next name of a list; false: that was all. */
-static bool next_name(const char **list, char *name, size_t room)
-{
-    size_t size;
-
-    while (*list != NULL && **list != '\0') {
-        size = strcspn(*list, ",");
-        (void)snprintf(name, room, "%.*s", (int)size, *list);
-        *list += size + ((*list)[size] == ',');
-        if (size > 0 && size < room) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool mst_rendezvous_listed(const char *list, const char *name)
 {
-    char one[256];
+    struct mst_slice rest = mst_slice_text(list);
 
-    while (next_name(&list, one, sizeof one)) {
-        if (strcmp(one, name) == 0) {
+    while (rest.size > 0) {
+        struct mst_slice one = mst_slice_cut(&rest, ',');
+
+        if (one.size > 0 && mst_slice_is(one, name)) {
             return true;
         }
     }
@@ -195,10 +183,17 @@ bool mst_rendezvous_listed(const char *list, const char *name)
 
 bool mst_rendezvous_names(const char *list, const char *host)
 {
+    struct mst_slice rest = mst_slice_text(list);
     char one[256], number[256];
 
-    while (next_name(&list, one, sizeof one)) {
-        if (strcmp(one, host) == 0 || find_interface(one, AF_INET, number, sizeof number) ||
+    if (mst_rendezvous_listed(list, host)) {
+        return true;
+    }
+    while (rest.size > 0) {
+        struct mst_slice piece = mst_slice_cut(&rest, ',');
+
+        (void)snprintf(one, sizeof one, "%.*s", MST_SLICE_ARGS(piece));
+        if (find_interface(one, AF_INET, number, sizeof number) ||
             find_interface(one, AF_INET6, number, sizeof number)) {
             return true;
         }
