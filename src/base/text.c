@@ -66,7 +66,7 @@ static size_t character_size(const unsigned char *bytes, size_t left)
     return size;
 }
 
-/* Whoever shows it does as it says. */
+/* A terminal or an editor obeys it instead of showing it. */
 static bool is_obeyed(uint32_t character)
 {
     static const struct {

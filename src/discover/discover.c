@@ -60,7 +60,7 @@ static bool trap_value(struct mst_discovery *out, const struct mst_discover_inpu
     return trapped(out, launcher, MST_TRAP_VALUE);
 }
 
-/* Whether only the size is missing, which this launcher never tells. */
+/* Whether only the size is missing, which this launcher never sets. */
 static bool wants_size(const struct mst_discover_input *input, enum mst_launcher launcher)
 {
     const struct mst_launcher_row *row = &mst_launcher_rows[launcher];
@@ -142,7 +142,7 @@ static uint32_t nodes_of_allocation(const struct mst_discover_input *input)
     return (uint32_t)number;
 }
 
-/* An allocation of one task holds one process, whoever started it. */
+/* An allocation of one task holds one process, however it was started. */
 static bool outside_srun(const struct mst_discovery *out, const struct mst_discover_input *input)
 {
     uint32_t tasks = tasks_of_allocation(input);
@@ -181,14 +181,14 @@ static bool trap_batch(struct mst_discovery *out, const struct mst_discover_inpu
     return trapped(out, MST_LAUNCHER_SLURM, MST_TRAP_BATCH);
 }
 
-/* ---- who wins ---- */
+/* ---- the winner ---- */
 
 static bool same_place(const struct mst_discovered *a, const struct mst_discovered *b)
 {
     return a->rank == b->rank && a->size == b->size;
 }
 
-/* Slurm's own support of PMIx names its jobs so; the step then tells the size. */
+/* Slurm's own support of PMIx names its jobs so; the step then has the size. */
 static bool pmix_of_slurm(const struct mst_discover_input *input)
 {
     const char *name = mst_discover_get(input, "PMIX_NAMESPACE");
@@ -196,7 +196,7 @@ static bool pmix_of_slurm(const struct mst_discover_input *input)
     return name && mst_discover_begins(name, "slurm.pmix.");
 }
 
-/* Whether what `half` lacks is told by `winner`. Slurm's variables are inherited by everything that
+/* Whether `winner` has what `half` lacks. Slurm's variables are inherited by everything that
  * runs in an allocation, so their rank alone proves nothing: mpirun's daemons have one too. */
 static bool completes(const struct mst_discovery *out, const struct mst_discover_input *input,
                       enum mst_launcher half, enum mst_launcher winner)
@@ -262,7 +262,7 @@ static void borrow(struct mst_discovered *place, const struct mst_row *from)
     }
 }
 
-/* The user's name for the job goes before everybody's. */
+/* The user's name for the job goes before any other. */
 static void take_job(struct mst_discovered *place, const struct mst_discover_input *input)
 {
     const char *job = mst_discover_get(input, "MUSTER_JOB");
@@ -349,7 +349,7 @@ static bool choose(struct mst_discovery *out, const struct mst_discover_input *i
     return won(out, winner);
 }
 
-/* An agent is told its node's number, not a rank. */
+/* An agent gets its node's number, not a rank. */
 static bool choose_for_agent(struct mst_discovery *out, const struct mst_discover_input *input)
 {
     if (mst_discover_get(input, "MUSTER_INDEX") || mst_discover_get(input, "TORCHELASTIC_RUN_ID")) {

@@ -52,8 +52,8 @@ enum mst_trap {
     MST_TRAP_BATCH          /* inside an allocation of Slurm, but not started by srun */
 };
 
-/* Who asks. An agent is one process per node or so, started by the launcher: its rank is its node's
- * number, and its size the number of nodes. The variables that speak of ranks (MUSTER_INDEX,
+/* The caller. An agent is one process per node or so, started by the launcher: its rank is its
+ * node's number, and its size the number of nodes. The variables that speak of ranks (MUSTER_INDEX,
  * torchrun's) are not about it, it may lack a size, and in an allocation of one node it may be
  * started from the batch script itself. */
 enum mst_asker { MST_ASKER_RANK, MST_ASKER_AGENT };
@@ -91,7 +91,7 @@ struct mst_row {
 };
 
 struct mst_discovery {
-    enum mst_launcher launcher; /* who won; with a trap: whose variables are to blame */
+    enum mst_launcher launcher; /* the winner; with a trap: the launcher of the wrong variables */
     enum mst_trap trap;
     struct mst_discovered place;     /* without a trap */
     char why[MST_DISCOVER_WHY_ROOM]; /* one line: why this row, or what is wrong and what to do */
@@ -106,7 +106,7 @@ bool mst_discover(struct mst_discovery *out, const struct mst_discover_input *in
 const char *mst_launcher_name(enum mst_launcher launcher);
 /* "openmpi", for programs, and the beginning of the job's name. */
 const char *mst_launcher_word(enum mst_launcher launcher);
-/* The variable that tells ranks of this launcher apart; NULL: it has none. */
+/* The variable that distinguishes ranks of this launcher; NULL: it has none. */
 const char *mst_launcher_rank_variable(enum mst_launcher launcher);
 
 #endif

@@ -95,7 +95,7 @@ static bool below(struct mst_row *row, const struct mst_discover_input *input, u
     return false;
 }
 
-/* The variable that tells the size here; NULL: this launcher has none. */
+/* The variable with the size; NULL: this launcher has none. */
 static const char *size_variable(const struct mst_launcher_row *from,
                                  const struct mst_discover_input *input)
 {
@@ -201,7 +201,7 @@ static void more_muster(struct mst_row *row, const struct mst_discover_input *in
     }
 }
 
-/* The run's id is "none" where nobody chose one: then the port tells two runs apart. */
+/* The default id of a run is "none": then the port distinguishes two runs. */
 static void more_torchrun(struct mst_row *row, const struct mst_discover_input *input)
 {
     const char *id = mst_discover_get(input, "TORCHELASTIC_RUN_ID");

@@ -11,7 +11,7 @@ struct mst_launcher_row {
     const char *name, *word;
     const char *sign; /* alone shows this launcher; NULL: rank and size and `with` together do */
     const char *rank, *size;
-    const char *size_else; /* tells the size where `size` does not */
+    const char *size_else; /* has the size where `size` is not set */
     const char *with;      /* must be set as well */
     const char *local_rank, *local_size, *node_rank, *node_count;
     const char *job;

@@ -87,7 +87,7 @@ static bool is_host_name(const char *text)
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
 
     return *text != '\0' && *text != '-' && *text != '.' && text[strspn(text, allowed)] == '\0' &&
-           text[strspn(text, "0123456789.")] != '\0'; /* digits and dots: a number gone wrong */
+           text[strspn(text, "0123456789.")] != '\0'; /* digits and dots: a mistyped number */
 }
 
 static const char *parse_host(struct mst_address *out, struct mst_slice host)

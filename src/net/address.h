@@ -16,7 +16,7 @@
 enum mst_address_kind {
     MST_ADDRESS_UNIX = 1, /* the user's own; its file's mode and the peer's uid protect it */
     MST_ADDRESS_NUMBER,   /* an IP address, or "localhost" */
-    MST_ADDRESS_NAME      /* of a host: `name` is empty until somebody looks it up */
+    MST_ADDRESS_NAME      /* of a host: `name` is empty until it is looked up */
 };
 
 struct mst_address {
@@ -31,7 +31,7 @@ struct mst_address {
 /* NULL, or what is wrong with it, as the end of a sentence: "has no path". */
 const char *mst_address_parse(struct mst_address *out, struct mst_slice text);
 
-/* Whether no other machine can reach it, nor sees what is said there: a Unix socket, 127.0.0.0/8,
+/* Whether no other machine can reach it or read its traffic: a Unix socket, 127.0.0.0/8,
  * ::1. A name is never local: what it means is known only when it is used. */
 bool mst_address_is_local(const struct mst_address *address);
 bool mst_address_is_loopback(const struct sockaddr *name);

@@ -3,8 +3,8 @@
 #define MST_NET_ELSEWHERE_H
 
 /* A job whose service is on another machine is found like one whose service is here: beside the
- * sockets lies a file JOB.addr that says where it is, written by whoever has a part of the job run
- * here. It is good while that process lives, which a lock on it tells. */
+ * sockets lies a file JOB.addr with its address, written by a process that runs a part of the job
+ * here. It is valid while that process lives and holds a lock on it. */
 
 #include "net/socket_dir.h"
 
@@ -20,8 +20,8 @@ muster_status mst_elsewhere_keep(const char *job, const struct mst_elsewhere *wh
                                  struct muster_error *err);
 void mst_elsewhere_forget(const char *job, int fd); /* -1: nothing */
 
-/* Who keeps the file at `path`: its pid, or -1 for one that cannot be named; 0: nobody does. Not to
- * be asked by that process itself. `out` (may be NULL): what it says. */
+/* The pid of the process that keeps the file at `path`; -1: one whose pid is not known here; 0:
+ * none. Not to be asked by that process itself. `out` (may be NULL): what it says. */
 pid_t mst_elsewhere_read(const char *path, struct mst_elsewhere *out);
 
 #endif

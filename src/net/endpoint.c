@@ -69,7 +69,7 @@ bool mst_endpoints_unknown(const char *text, char *error, size_t room)
     struct mst_text line;
 
     if (mst_endpoints_parse(&endpoints, text, true, error, room) != MUSTER_OK) {
-        return false; /* it is said what is wrong */
+        return false; /* `error` has what is wrong */
     }
     for (size_t i = 0; i < endpoints.count; i++) {
         const struct mst_address *address = &endpoints.at[i];

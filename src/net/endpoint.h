@@ -17,8 +17,8 @@ struct mst_endpoints {
     uint32_t count;
 };
 
-/* EINVAL: `error` says in one line what is wrong. `anywhere`: there is a secret, or somebody said
- * that none is needed; without, only addresses of this machine are taken, and no names. */
+/* EINVAL: `error` says in one line what is wrong. `anywhere`: there is a secret, or MUSTER_INSECURE
+ * says that none is needed; without, only addresses of this machine are taken, and no names. */
 muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, bool anywhere,
                                   char *error, size_t room);
 

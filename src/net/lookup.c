@@ -14,7 +14,7 @@
 
 #include "os/system.h"
 
-#define THREAD_STACK ((size_t)512 * 1024) /* name services are somebody else's code */
+#define THREAD_STACK ((size_t)512 * 1024) /* name services run code that is not ours */
 
 struct mst_lookup {
     atomic_uint owners; /* the caller and the thread */

@@ -2,9 +2,9 @@
 #ifndef MST_NET_LOOKUP_H
 #define MST_NET_LOOKUP_H
 
-/* Looks a host's name up on a thread of its own: a name server may take half a minute, and whoever
- * drives the connection must not. Nothing is remembered: each attempt to connect asks anew, for the
- * name of a pod appears late and may move. */
+/* Looks a host's name up on a thread of its own: a name server may take half a minute, and the
+ * thread that drives the connection must not wait. Nothing is remembered: each attempt to connect
+ * asks anew, for the name of a pod appears late and may move. */
 
 #include "net/address.h"
 

@@ -2,7 +2,7 @@
 #ifndef MST_NET_RENDEZVOUS_H
 #define MST_NET_RENDEZVOUS_H
 
-/* Addresses: where node 0 can be met, and who this machine is to the others. */
+/* Addresses: of node 0, and of this machine as other machines see it. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "muster/status.h"
 
-/* A port of `host` that is free now; whoever is told of it binds it soon, or never does. NULL: of
+/* A port of `host` that is free now; its user binds it soon, or never does. NULL: of
  * any address; 0: there is none, or `host` is no address of this machine. */
 uint16_t mst_rendezvous_free_port(const char *host);
 

@@ -61,8 +61,8 @@ static bool write_secret(int fd)
     return good;
 }
 
-/* Written under another name and then linked: who waits for the file never reads half of it, and
- * of two who make it at once one is told. */
+/* Written under another name and then linked: a process that waits for the file never reads half of
+ * it, and of two that make it at once one fails. */
 muster_status mst_secret_make(const char *path, struct muster_error *err)
 {
     char draft[PATH_MAX];
@@ -146,9 +146,9 @@ static muster_status take(int fd, const char *name, struct mst_secret *out,
     return status;
 }
 
-/* Who else could know it, or could have chosen it? What belongs to root was given out by the
- * administrator, who also says who may read it; of root's own files that is only known where the
- * file system is a mounted secret, which cannot be written. NULL: nobody. */
+/* Why another user could know it, or could have chosen it; NULL: none could. The administrator
+ * gives out files of root, and decides which users may read them; of root's own files that is only
+ * known where the file system is a mounted secret, which cannot be written. */
 static const char *exposed(int fd, const struct stat *info)
 {
     struct statvfs mount;

@@ -2,9 +2,9 @@
 #ifndef MST_NET_SECRET_H
 #define MST_NET_SECRET_H
 
-/* The secret of a job: what tells its processes from everybody else on the network. It comes from a
- * file or from an inherited descriptor, never from the command line or the environment, which other
- * users of the machine can read. */
+/* The secret of a job: it distinguishes its processes from all others on the network. It comes from
+ * a file or from an inherited descriptor, never from the command line or the environment, which
+ * other users of the machine can read. */
 
 #include <stddef.h>
 
@@ -34,7 +34,7 @@ muster_status mst_secret_read(const char *path, struct mst_secret *out, struct m
 muster_status mst_secret_read_fd(int fd, struct mst_secret *out, struct muster_error *err);
 
 /* A descriptor from which this process and those that inherit it can read the secret as often as
- * they like: a file in memory that nobody can change. It closes at exec. EINVAL. */
+ * they like: a file in memory that no process can change. It closes at exec. EINVAL. */
 muster_status mst_secret_share(const struct mst_secret *secret, int *fd_out,
                                struct muster_error *err);
 

@@ -154,8 +154,8 @@ pid_t mst_socket_alive(const char *path)
     if (fd < 0) {
         return -1;
     }
-    /* Only these two mean that nobody is there. A busy listener, one of another kind of socket or
-     * of another user must not be taken for dead: the caller may put its own in that place. */
+    /* Only these two mean that no process listens. A busy listener, one of another kind of socket
+     * or of another user must not be taken for dead: the caller may put its own in that place. */
     if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
         peer.pid = errno == ECONNREFUSED || errno == ENOENT ? 0 : -1;
     } else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid == 0) {

@@ -2,7 +2,7 @@
 #ifndef MST_NET_SOCKET_DIR_H
 #define MST_NET_SOCKET_DIR_H
 
-/* How the commands of one user find the services of the same user without being told: each service
+/* How the commands of one user find the services of the same user by themselves: each service
  * keeps a socket under its job's name in the user's runtime directory.
  *
  * The directory is $MUSTER_RUNTIME_DIR, else $XDG_RUNTIME_DIR/muster, else /run/user/<uid>/muster
@@ -26,7 +26,7 @@ bool mst_socket_log(const char *address, char path[MST_SOCKET_PATH_MAX]);
 struct mst_socket_found {
     char job[MST_SOCKET_PATH_MAX];
     char path[MST_SOCKET_PATH_MAX];
-    pid_t pid;      /* of the service; or of who says where it is */
+    pid_t pid;      /* of the service, or of the process that keeps its address */
     bool elsewhere; /* `path` is no socket, but a file that says so: see net/elsewhere.h */
 };
 

@@ -336,7 +336,7 @@ static const char *told_client(int reason)
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
-        return "who answers there speaks no TLS: is it a muster service with --secret-file?";
+        return "the peer speaks no TLS: is it a muster service with --secret-file?";
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
         return "it offers a certificate and does not know the secret: no muster service, or not "
                "this one";

@@ -5,7 +5,7 @@
 /* TLS 1.3 between processes that share a secret, and nothing else: an external pre-shared key with
  * an ephemeral Diffie-Hellman exchange (psk_dhe_ke), TLS_AES_128_GCM_SHA256, no certificates, no
  * tickets, no early data, nothing older. OpenSSL does it over memory BIOs; it is loaded when the
- * first context is made, so who has no secret does not need it. No socket is touched here.
+ * first context is made, so a program without a secret does not need it. No socket is touched here.
  *
  *   bytes of the socket --feed--> TLS --read--> plain bytes
  *   plain bytes        --write--> TLS --output, written--> bytes for the socket */
@@ -20,7 +20,7 @@
 /* What a handshake may feed at most. Ours takes less than a kilobyte each way. */
 #define MST_TLS_HANDSHAKE_BYTES_MAX 16384u
 
-/* The first byte of whoever speaks TLS. */
+/* The first byte of a TLS client. */
 #define MST_TLS_FIRST_BYTE 0x16
 
 enum mst_tls_side { MST_TLS_SERVICE = 1, MST_TLS_CLIENT };
@@ -39,7 +39,8 @@ muster_status mst_tls_new(struct mst_tls **out, struct mst_tls_context *context)
 void mst_tls_free(struct mst_tls *tls);
 
 /* Bytes came from the socket, in any pieces. OK; EPROTO: the peer is not trusted or its bytes were
- * damaged, and the reason says why: send the output, which tells the peer, and hang up. ENOMEM. */
+ * damaged, and the reason says why: send the output, which has an alert for the peer, and hang up.
+ * ENOMEM. */
 muster_status mst_tls_feed(struct mst_tls *tls, struct mst_slice in);
 
 /* Decrypts into `room`. OK: `*size_out` bytes; MORE: there is no whole record; ECANCELLED: the peer
@@ -65,7 +66,7 @@ const char *mst_tls_reason(const struct mst_tls *tls);
 /* The peer closed the connection before the handshake was finished: what that says. */
 const char *mst_tls_cut_short(enum mst_tls_side side);
 
-/* What a service without a secret answers to who speaks TLS, before it hangs up: the alert from
+/* The answer of a service without a secret to a TLS client, before it hangs up: the alert from
  * which a client of ours knows that. */
 struct mst_slice mst_tls_refusal(void);
 

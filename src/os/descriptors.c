@@ -99,7 +99,7 @@ void mst_shortage_text(int error, char *text, size_t room)
     case ENFILE:
         (void)snprintf(text, room,
                        "no descriptors left on this machine: the limit is %llu (sysctl "
-                       "fs.file-max); raise it, or end who has them",
+                       "fs.file-max); raise it, or end a process that has many",
                        number_in("/proc/sys/fs/file-max"));
         return;
     case ENOSPC:

@@ -18,7 +18,7 @@ int mst_own_file_open(int folder, const char *name, int flags);
 int mst_own_file_new(const char *path);
 
 /* `name` is still the file that was opened. One that was removed meanwhile can be locked, and that
- * locks nobody out. */
+ * locks no process out. */
 bool mst_own_file_found(int folder, const char *name, int fd);
 
 /* Of an errno, for a reader. */

@@ -30,7 +30,7 @@ void mst_short_slice(void)
 {
     struct attributes now;
 
-    /* Whoever chose another policy than the normal one knew why. */
+    /* Another policy than the normal one was chosen on purpose. */
     if (!attributes_get(&now) || now.policy != SCHED_OTHER) {
         return;
     }

@@ -136,7 +136,7 @@ struct mst_cluster_message { // NOLINT(clang-analyzer-optin.performance.Padding)
 
     /* Results of this incarnation and term, counted in the order of sending. WELCOME: this many
      * arrived, later ones are sent again. HELLO: the number of the first of `held`, from 1,
-     * followed by the rest and those that were never sent; 0: some are gone that may not have
+     * followed by the rest and those that were never sent; 0: some were dropped that may not have
      * arrived. */
     uint64_t results;
 

@@ -114,7 +114,8 @@
                 .bounded = true,                                                                   \
                 .complaint = (words),                                                              \
                 .most = sizeof(((const OF *)0)->member) / sizeof(((const OF *)0)->member[0])}
-/* `told` is a number that is 0 if there is none; `next` a member of each. */
+/* `told`: a number that is 0 without an element. `next`: the member of an element that points at
+ * the following one. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a member takes none */
 #define CHAIN(number, kind, title, member, told, next, high, words)                                \
     [number] = {MST_PART(number, kind, title),                                                     \

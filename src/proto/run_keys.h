@@ -17,7 +17,7 @@ enum mst_peer_state { MST_PEER_RUNS = 0, MST_PEER_WAITS = 1, MST_PEER_DONE = 2 }
 struct mst_all {
     bool done;       /* as many as the run needs have joined, and the present ones are done */
     bool runs;       /* some node has work */
-    bool ender_gone; /* the node that decided the end is gone */
+    bool ender_gone; /* the node that decided the end was lost */
     uint32_t life;   /* that all are in */
 };
 

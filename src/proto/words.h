@@ -20,9 +20,10 @@ struct mst_caused {
                               of a wish for a restart nothing else; may be empty */
 };
 
-/* In a list about somebody: "killed by signal 9 (Killed)". */
+/* In a list of processes: "killed by signal 9 (Killed)". */
 void mst_cause_phrase(struct mst_text *text, const struct mst_caused *ending);
-/* After who it was: "was killed by signal 9 (Killed)", "failed: code 7: loss is nan". */
+/* Behind the name of the process: "was killed by signal 9 (Killed)", "failed: code 7: loss is nan".
+ */
 void mst_cause_sentence(struct mst_text *text, const struct mst_caused *ending);
 
 #endif

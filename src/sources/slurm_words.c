@@ -28,7 +28,8 @@ bool mst_slurm_end_time(const char *text, int64_t *unix_ms_out)
     }
     for (; is_digit(*text); text++) {
         seconds = seconds * 10 + (*text - '0');
-        if (seconds > UNIX_SECONDS_MAX) { /* no limit is said as a number that is too large */
+        if (seconds >
+            UNIX_SECONDS_MAX) { /* Slurm writes "no limit" as a number that is too large */
             return false;
         }
     }

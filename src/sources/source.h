@@ -4,12 +4,12 @@
 
 /* What can know that this node is about to be taken away: one descriptor each, and one question,
  * "what do you know now?". A source may take its time with the answer, or hang: it is asked on a
- * thread of its own (sources.h), so it keeps nobody waiting, and needs neither callbacks nor a
+ * thread of its own (sources.h), so no caller waits, and it needs neither callbacks nor a
  * loop.
  *
  * UNKNOWN is not "all clear": after a timeout, a refused connection or an answer that makes no
  * sense, what was known before holds. Only NOTHING takes a notice back. A source that knows several
- * things tells the worst of them: certain before advisory, then the first deadline.
+ * notices reports the worst one: certain before advisory, then the first deadline.
  *
  * What reads replies is in files *_words.c, which are pure: they take bytes and give a notice, so
  * that hostile ones can be given to them by tests. */
@@ -22,8 +22,8 @@
 
 struct mst_source_notice {
     int64_t left_ms; /* from now to the end, 0: now; -1: not known */
-    bool relative;   /* it was said as a duration: when it is said again the first one counts */
-    bool advisory;   /* told, and nothing is done about it */
+    bool relative;   /* given as a duration: when it is repeated the first one counts */
+    bool advisory;   /* reported only */
     bool whole_job;  /* it is not this node alone */
     /* One line for people (mst_source_reason makes one of any bytes). Of UNKNOWN: why. */
     char reason[MST_SOURCE_REASON_ROOM];
@@ -38,10 +38,11 @@ enum mst_source_answer {
 /* What a source is opened with. What it points to is there until `close`. */
 struct mst_source_setup {
     const char *argument; /* what stands behind '=' in the list; NULL: nothing */
-    /* Readable once the source is to end: who blocks for longer than a second polls it too. */
+    /* Readable once the source is to end: a look that blocks for longer than a second polls it too.
+     */
     int stop_fd;
     int64_t period_ms; /* between two looks, as the user wants it */
-    int64_t margin_ms; /* how long before a known end it is told */
+    int64_t margin_ms; /* how long before a known end it is reported */
     int64_t age_ms;    /* of the run: from its beginning a duration that is its end counts */
     /* One line for the user, at once; at most a few in the life of a source. Thread: any. */
     void (*say)(void *ctx, const char *line);

@@ -7,7 +7,7 @@
 #include "proto/cluster_status.h"
 #include "view/items.h"
 
-#define MST_CLUSTERS_MAX 64u /* of a job that are looked at: anybody may write such keys */
+#define MST_CLUSTERS_MAX 64u /* of a job that are read: any client may write such keys */
 
 struct mst_cluster_look {
     struct mst_slice name;

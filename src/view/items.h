@@ -2,7 +2,7 @@
 #ifndef MST_VIEW_ITEMS_H
 #define MST_VIEW_ITEMS_H
 
-/* What replies list, kept after they are gone: everything it borrows is copied, and every text gets
+/* The items of replies, kept beyond them: everything an item borrows is copied, and every text gets
  * a NUL behind it. Zeroed: empty. */
 
 #include <stdbool.h>

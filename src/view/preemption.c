@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "view/preemption.h"
 
-/* What became of one agreement, found while the keys are gone through. */
+/* The outcome of one agreement, collected key by key. */
 struct found {
     struct mst_preempt_name name;
     struct mst_preempt_fact fact;

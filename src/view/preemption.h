@@ -2,8 +2,8 @@
 #ifndef MST_VIEW_PREEMPTION_H
 #define MST_VIEW_PREEMPTION_H
 
-/* What the keys of a job say about its preemption, for people: who has notice, which step was
- * agreed last, and who has saved it. */
+/* What the keys of a job say about its preemption, for people: the members with a
+ * notice, the step that was agreed last, and the ranks that have saved it. */
 
 #include "proto/notice.h"
 #include "view/status_json.h"

@@ -35,7 +35,7 @@ const struct mst_item *mst_status_job(const struct mst_status *status)
     return NULL;
 }
 
-/* ---- who is missing ---- */
+/* ---- missing ranks ---- */
 
 static bool is_here(enum mst_state state)
 {
@@ -217,8 +217,8 @@ static json_t *host_json(const struct mst_item *host)
     return good ? object : drop(object);
 }
 
-/* Nothing tells the ranks of some hangs apart: such a fault is of no process, and what would
- * describe one is null. */
+/* The ranks of some hangs cannot be told apart: such a fault belongs to no process, and the fields
+ * of a process are null. */
 static json_t *fault_json(const struct mst_item *fault)
 {
     const struct mst_who *who = &fault->who;

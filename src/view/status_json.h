@@ -25,10 +25,10 @@ const struct mst_item *mst_status_job(const struct mst_status *status);
 /* Ranks of the job that wait for a seat. */
 uint32_t mst_status_spares(const struct mst_status *status);
 
-/* Workers that are here in a job to which no rank ever came: of its size nobody is missing. */
+/* Present workers of a job that no rank ever joined: none of its ranks is missing. */
 uint32_t mst_status_workers_only(const struct mst_status *status);
 
-/* A place is missing when it belongs to the job's size, or was taken once, and nobody is there.
+/* A place is missing when it belongs to the job's size, or was taken once, and is empty.
  * By index; `member` is NULL for a place that was never taken, which is none where all seats of the
  * size are taken: a spare of another place sits there. */
 typedef void mst_status_missing_fn(void *ctx, uint32_t index, const struct mst_item *member);

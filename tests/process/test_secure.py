@@ -844,7 +844,7 @@ REFUSALS = {
     "this service wants TLS": lambda it: it.client(path=""),
     "the service speaks no TLS there": lambda it: it.plain_service(),
     "it offers a certificate": lambda it: it.certified(),
-    "who answers there speaks no TLS": lambda it: it.answered(b"HTTP/1.1 400 No\r\n\r\n"),
+    "the peer speaks no TLS": lambda it: it.answered(b"HTTP/1.1 400 No\r\n\r\n"),
     "it takes no secret": lambda it: it.server("-nocert", "-tls1_3", "-psk", key_of(SECRET),
                                                     "-psk_identity", "muster", "-ciphersuites",
                                                     "TLS_CHACHA20_POLY1305_SHA256"),

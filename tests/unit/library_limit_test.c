@@ -242,7 +242,7 @@ static void line_of(const struct shortage *row, char *line, size_t room)
     case ENFILE:
         (void)snprintf(line, room,
                        "%s: no descriptors left on this machine: the limit is %llu (sysctl "
-                       "fs.file-max); raise it, or end who has them",
+                       "fs.file-max); raise it, or end a process that has many",
                        row->what, number_in("/proc/sys/fs/file-max"));
         return;
     case ENOSPC:

@@ -210,7 +210,7 @@ static void a_service_without_a_secret_is_recognised(void **state)
                      MUSTER_EPROTO);
     assert_string_equal(
         mst_tls_reason(client),
-        "who answers there speaks no TLS: is it a muster service with --secret-file?");
+        "the peer speaks no TLS: is it a muster service with --secret-file?");
     mst_tls_free(client);
 }
 

@@ -5,7 +5,7 @@
 /* One connection between a coordinator and a worker: messages become bytes, bytes messages. Both
  * ends are the same. docs/protocol.md has the bytes, proto/cluster.proto the schema.
  *
- * Who may say what, and when, is the machines' business. */
+ * The machines decide which side may send which message, and when. */
 
 #include "base/mem.h"
 #include "proto/cluster.h"

@@ -26,7 +26,7 @@ enum mst_native_state { MST_NATIVE_PREAMBLE = 1, MST_NATIVE_HELLO, MST_NATIVE_RE
 struct mst_native_service {
     enum mst_native_state state;
     struct mst_native_stream stream;
-    uint64_t key_bytes_max, value_bytes_max, contribution_bytes_max; /* told in the welcome */
+    uint64_t key_bytes_max, value_bytes_max, contribution_bytes_max; /* for the welcome */
 };
 
 /* ENOMEM. Take the messages out after each feed: beside one unfinished frame it holds about as much
@@ -35,7 +35,7 @@ muster_status mst_native_service_new(struct mst_native_service **out,
                                      const struct mst_limits *limits, const struct mst_mem *mem);
 void mst_native_service_free(struct mst_native_service *service); /* NULL: no-op */
 
-/* Refuses a client that has said nothing yet: its output tells it why. Then flush and hang up. */
+/* Refuses a client before its first byte: the output has the reason. Then flush and hang up. */
 void mst_native_service_refuse(struct mst_native_service *service, const char *why);
 
 /* The next complete request: OK (everything in it is borrowed until the next call of next, feed or

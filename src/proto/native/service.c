@@ -5,9 +5,9 @@
  *       |                   |                                         |
  *       +-------------------+---- anything else: dead ----------------+
  *
- * Who is refused is told why, in a welcome of version 0 or, later, in a reply to no request: the
- * output holds it when the error is returned. A peer that does not even begin with our six letters
- * speaks something else and is told nothing. */
+ * A refusal carries its reason, in a welcome of version 0 or, later, in a reply to no request: it
+ * is in the output when the error is returned. A peer that does not begin with our six letters
+ * speaks another protocol and gets no answer. */
 #include "base/panic.h"
 #include "proto/greeting.h"
 #include "proto/limit_kinds.h"
@@ -177,7 +177,7 @@ void mst_native_service_again(struct mst_native_service *service)
     service->stream.taken = 0;
 }
 
-/* The caller alone is told; its connection is as good as before. */
+/* Only this call fails; its connection goes on. */
 static muster_status answer_too_large(struct mst_native_service *service,
                                       const struct mst_reply *reply, size_t size)
 {

@@ -127,7 +127,7 @@ static bool take_action(struct mst_metadata *metadata, const json_t *root)
     if (action.size == 0) {
         return false;
     }
-    /* A machine that hibernates begins to at once; so does one whose time is not to be read. */
+    /* A machine that hibernates begins to at once; so does one with a time that cannot be read. */
     (void)mst_date_rfc3339(mst_metadata_field(root, "time"), &deadline_ms);
     mst_text_print(array, sizeof array, "spot interruption: %.*s", MST_SLICE_ARGS(action));
     mst_metadata_said(metadata, &(struct mst_metadata_said){.id = mst_slice_text("spot"),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Three keys, each watched by a request that hangs until the key is another than the one with the
  * etag that was read last. After a failure a change may have been missed: etag 0 is like none, and
- * gives the value at once. A machine is told of maintenance a minute ahead only if it asks, so the
+ * gives the value at once. A machine learns of maintenance a minute ahead only if it asks, so the
  * watch of that key is what arms it. */
 #include "base/text.h"
 #include "sources/metadata/date.h"
@@ -18,7 +18,7 @@ enum {
     FIRST_MS = 1000, /* so that a window is known before what happens in it */
     PREEMPTED_MS = 30000,
     ENDS_MS = 60000,
-    WINDOW_MS = 4200000 /* a machine with GPUs is told an hour before */
+    WINDOW_MS = 4200000 /* a machine with GPUs gets an hour's notice */
 };
 
 static const char *const paths[] = {

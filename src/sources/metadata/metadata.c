@@ -50,7 +50,7 @@ void mst_metadata_ask(const struct mst_metadata *metadata, uint32_t lane,
     sources[metadata->source].ask(metadata, lane, out);
 }
 
-/* Dates of a source are read by its own clock, where it tells it: this machine's may be wrong. */
+/* Dates of a source are read by its own clock, where it sends it: this machine's may be wrong. */
 void mst_metadata_take(struct mst_metadata *metadata, uint32_t lane,
                        const struct mst_metadata_answer *answer)
 {
@@ -63,7 +63,7 @@ void mst_metadata_take(struct mst_metadata *metadata, uint32_t lane,
     sources[metadata->source].take(metadata, lane, answer);
 }
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 static void say(struct mst_metadata *metadata, enum mst_metadata_event_kind kind, const char *words)
 {
@@ -190,7 +190,7 @@ void mst_metadata_said(struct mst_metadata *metadata, const struct mst_metadata_
     }
     told->seen = true;
     if (deadline_ms == 0) {
-        deadline_ms = told->deadline_ms; /* an event that has begun tells its time no more */
+        deadline_ms = told->deadline_ms; /* an event that has begun has no time any more */
     }
     event.certain =
         said->certain && (deadline_ms == 0 || deadline_ms - now_ms <= MST_METADATA_NEAR_MS);

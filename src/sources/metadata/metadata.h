@@ -60,7 +60,7 @@ struct mst_metadata_answer {
     uint64_t clock_ms;                              /* never set */
 };
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 enum mst_metadata_event_kind {
     MST_METADATA_NOTICE,    /* new, or other than it was: the same id again */
@@ -83,7 +83,7 @@ typedef void mst_metadata_tell(void *ctx, const struct mst_metadata_event *event
 
 /* ---- state ---- */
 
-/* An announcement that was told and still holds. */
+/* An announcement that was reported and still holds. */
 struct mst_metadata_told {
     char id[MST_METADATA_ID]; /* empty: free */
     uint32_t group;           /* the answer that it was in; such an answer is always whole */

@@ -15,8 +15,8 @@ enum {
     MST_METADATA_NEAR_MS = 3600000
 };
 
-/* A good answer holds all that there is of its group: begin, said for each, end. What was told
- * before and is not said again is withdrawn. */
+/* A good answer holds all that there is of its group: begin, said for each, end. An
+ * announcement of the answer before that is missing in it is withdrawn. */
 struct mst_metadata_said {
     struct mst_slice id;
     bool certain;

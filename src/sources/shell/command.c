@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command that the user has: "exit 0 with a line" is a notice, "exit 1" is none, all else means
- * that it does not know. It has little time and little to say; what does not heed that is killed
- * with all that it started. */
+/* A command of the user: exit 0 with a line is a notice, exit 1 is none, any other exit is unknown.
+ * Its time and its output are limited; a command that exceeds them is killed with all its children.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

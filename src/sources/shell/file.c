@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that somebody makes: that it is there is the notice, that it is gone takes it back. */
+/* A file that the user makes: its appearance is the notice, its removal withdraws it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static bool open_file(void **out, const struct mst_source_setup *setup, char *wh
     return true;
 }
 
-/* Of a file that was there before us the duration has begun when it was written. */
+/* The duration in a file that is older than this process began when it was written. */
 static void count_from_writing(int fd, int64_t now_unix_ms, struct mst_source_notice *notice)
 {
     struct stat is;
@@ -47,7 +47,7 @@ static void count_from_writing(int fd, int64_t now_unix_ms, struct mst_source_no
 static enum mst_source_answer look(void *own, struct mst_source_notice *out)
 {
     struct file *file = own;
-    /* Whatever it is: a pipe without a writer keeps nobody waiting. */
+    /* Not blocking: it may be a pipe without a writer. */
     int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     bool first = !file->looked;
     int64_t now_unix_ms;

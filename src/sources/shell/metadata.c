@@ -35,7 +35,7 @@ struct own {
     struct lane lanes[MST_METADATA_LANES];
 };
 
-/* ---- what the machine tells ---- */
+/* ---- the machine's events ---- */
 
 static void say(const struct own *own, const char *words)
 {

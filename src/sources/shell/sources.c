@@ -22,7 +22,7 @@
 #define CHILD_END_S 1 /* for a source to kill what it has started */
 #define SAME_MS 2000  /* a platform that repeats itself does not hit the same millisecond */
 
-/* One source, shared by its thread and its owner; whoever is last frees it. */
+/* One source, shared by its thread and its owner; the last one frees it. */
 struct one {
     const struct mst_source_kind *kind; /* NULL: the signals */
     void *own;
@@ -34,7 +34,7 @@ struct one {
     pthread_cond_t closed; /* the source's own part is; with `over` */
     bool over;
     unsigned holders;
-    struct mst_sources *owner; /* NULL: nobody is to be told */
+    struct mst_sources *owner; /* NULL: it was closed */
     bool known;
     struct mst_source_notice notice;
     bool assumed;
@@ -368,7 +368,7 @@ muster_status mst_sources_open(struct mst_sources **out, const struct mst_source
     return MUSTER_OK;
 }
 
-/* The process may be about to end, and what it leaves behind nobody would end any more. */
+/* The process may be about to exit, and its child would outlive it. */
 static void await_child(struct one *one)
 {
     struct timespec until = mst_monotonic_in(CHILD_END_S * 1000);

@@ -39,7 +39,7 @@ muster_status mst_sources_check(const char *list, char *why, size_t room);
 /* Begins to ask. EINVAL: the list, or a source that cannot run here; ENOMEM. */
 muster_status mst_sources_open(struct mst_sources **out, const struct mst_sources_options *options,
                                char *why, size_t room);
-void mst_sources_close(struct mst_sources *sources); /* NULL: no-op. Nothing is told any more */
+void mst_sources_close(struct mst_sources *sources); /* NULL: no-op. No callback follows */
 
 /* Whether the owner is to take signals as notices; and that one came: its notice stays. */
 bool mst_sources_wants_signals(const struct mst_sources *sources);
