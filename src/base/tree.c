@@ -10,77 +10,58 @@ static int height(const struct mst_tree_node *node)
 
 static void measure(struct mst_tree_node *node)
 {
-    int left = height(node->left);
-    int right = height(node->right);
+    int before = height(node->child[0]);
+    int after = height(node->child[1]);
 
-    node->height = 1 + (left > right ? left : right);
+    node->height = 1 + (before > after ? before : after);
 }
 
 /* Hangs `child` where `old` hung under `parent`. */
-static void replace(struct mst_tree *tree, struct mst_tree_node *parent, struct mst_tree_node *old,
-                    struct mst_tree_node *child)
+static void replace(struct mst_tree *tree, struct mst_tree_node *parent,
+                    const struct mst_tree_node *old, struct mst_tree_node *child)
 {
-    if (!parent) {
-        tree->root = child;
-    } else if (parent->left == old) {
-        parent->left = child;
+    if (parent) {
+        parent->child[parent->child[1] == old] = child;
     } else {
-        parent->right = child;
+        tree->root = child;
     }
     if (child) {
         child->parent = parent;
     }
 }
 
-static struct mst_tree_node *rotate_left(struct mst_tree *tree, struct mst_tree_node *node)
+/* The child on that side takes the place of its parent, which becomes its child. */
+static struct mst_tree_node *lift(struct mst_tree *tree, struct mst_tree_node *node, int side)
 {
-    struct mst_tree_node *up = node->right;
+    struct mst_tree_node *up = node->child[side];
 
     replace(tree, node->parent, node, up);
-    node->right = up->left;
-    if (node->right) {
-        node->right->parent = node;
+    node->child[side] = up->child[!side];
+    if (node->child[side]) {
+        node->child[side]->parent = node;
     }
-    up->left = node;
+    up->child[!side] = node;
     node->parent = up;
     measure(node);
     measure(up);
     return up;
 }
 
-static struct mst_tree_node *rotate_right(struct mst_tree *tree, struct mst_tree_node *node)
-{
-    struct mst_tree_node *up = node->left;
-
-    replace(tree, node->parent, node, up);
-    node->left = up->right;
-    if (node->left) {
-        node->left->parent = node;
-    }
-    up->right = node;
-    node->parent = up;
-    measure(node);
-    measure(up);
-    return up;
-}
-
-/* From the lowest node whose subtree changed, as far as heights change. */
+/* From the lowest node with a changed subtree, as far as heights change. */
 static void rebalance(struct mst_tree *tree, struct mst_tree_node *node)
 {
     while (node) {
-        int lean = height(node->left) - height(node->right);
+        int lean = height(node->child[1]) - height(node->child[0]);
+        int side = lean > 0;
         int before = node->height;
 
-        if (lean > 1) {
-            if (height(node->left->left) < height(node->left->right)) {
-                rotate_left(tree, node->left);
+        if (lean > 1 || lean < -1) {
+            struct mst_tree_node *high = node->child[side];
+
+            if (height(high->child[side]) < height(high->child[!side])) {
+                lift(tree, high, !side);
             }
-            node = rotate_right(tree, node);
-        } else if (lean < -1) {
-            if (height(node->right->right) < height(node->right->left)) {
-                rotate_right(tree, node->right);
-            }
-            node = rotate_left(tree, node);
+            node = lift(tree, node, side);
         } else {
             measure(node);
         }
@@ -89,6 +70,28 @@ static void rebalance(struct mst_tree *tree, struct mst_tree_node *node)
         }
         node = node->parent;
     }
+}
+
+/* The outermost node on that side of the subtree. */
+static struct mst_tree_node *outermost(struct mst_tree_node *node, int side)
+{
+    while (node && node->child[side]) {
+        node = node->child[side];
+    }
+    return node;
+}
+
+static void hang(struct mst_tree *tree, struct mst_tree_node *parent, int side,
+                 struct mst_tree_node *node)
+{
+    *node = (struct mst_tree_node){.parent = parent, .height = 1};
+    if (parent) {
+        parent->child[side] = node;
+    } else {
+        tree->root = node;
+    }
+    tree->count++;
+    rebalance(tree, parent);
 }
 
 void mst_tree_init(struct mst_tree *tree, mst_tree_order *order)
@@ -105,74 +108,59 @@ bool mst_tree_linked(const struct mst_tree_node *node)
 
 bool mst_tree_insert(struct mst_tree *tree, const void *key, struct mst_tree_node *node)
 {
-    struct mst_tree_node *parent = NULL;
-    struct mst_tree_node **link = &tree->root;
+    struct mst_tree_node *parent = NULL, *next = tree->root;
+    int side = 0;
 
     MST_ASSERT(!mst_tree_linked(node));
-    while (*link) {
-        int order = tree->order(key, *link);
+    while (next) {
+        int order = tree->order(key, next);
 
         if (order == 0) {
             return false;
         }
-        parent = *link;
-        link = order < 0 ? &parent->left : &parent->right;
+        parent = next;
+        side = order > 0;
+        next = next->child[side];
     }
-    *node = (struct mst_tree_node){.parent = parent, .height = 1};
-    *link = node;
-    tree->count++;
-    rebalance(tree, parent);
+    hang(tree, parent, side, node);
     return true;
 }
 
 bool mst_tree_append(struct mst_tree *tree, const void *key, struct mst_tree_node *node)
 {
-    struct mst_tree_node *last = tree->root;
+    struct mst_tree_node *last = outermost(tree->root, 1);
 
     MST_ASSERT(!mst_tree_linked(node));
-    while (last && last->right) {
-        last = last->right;
-    }
     if (last && tree->order(key, last) <= 0) {
         return false;
     }
-    *node = (struct mst_tree_node){.parent = last, .height = 1};
-    if (last) {
-        last->right = node;
-    } else {
-        tree->root = node;
-    }
-    tree->count++;
-    rebalance(tree, last);
+    hang(tree, last, 1, node);
     return true;
 }
 
 void mst_tree_remove(struct mst_tree *tree, struct mst_tree_node *node)
 {
-    struct mst_tree_node *from; /* the lowest node whose subtree changed */
+    struct mst_tree_node *from; /* the lowest node with a changed subtree */
 
     if (!mst_tree_linked(node)) {
         return;
     }
-    if (node->left && node->right) {
-        struct mst_tree_node *heir = node->right;
+    if (node->child[0] && node->child[1]) {
+        struct mst_tree_node *heir = outermost(node->child[1], 0);
 
-        while (heir->left) {
-            heir = heir->left;
-        }
         from = heir->parent == node ? heir : heir->parent;
         if (heir->parent != node) {
-            replace(tree, heir->parent, heir, heir->right);
-            heir->right = node->right;
-            heir->right->parent = heir;
+            replace(tree, heir->parent, heir, heir->child[1]);
+            heir->child[1] = node->child[1];
+            heir->child[1]->parent = heir;
         }
-        heir->left = node->left;
-        heir->left->parent = heir;
+        heir->child[0] = node->child[0];
+        heir->child[0]->parent = heir;
         heir->height = node->height; /* what its subtree had there */
         replace(tree, node->parent, node, heir);
     } else {
         from = node->parent;
-        replace(tree, node->parent, node, node->left ? node->left : node->right);
+        replace(tree, node->parent, node, node->child[node->child[0] == NULL]);
     }
     *node = (struct mst_tree_node){0};
     tree->count--;
@@ -181,16 +169,13 @@ void mst_tree_remove(struct mst_tree *tree, struct mst_tree_node *node)
 
 struct mst_tree_node *mst_tree_at_or_after(const struct mst_tree *tree, const void *key)
 {
-    struct mst_tree_node *node = tree->root;
-    struct mst_tree_node *best = NULL;
+    struct mst_tree_node *node = tree->root, *best = NULL;
 
     while (node) {
-        if (tree->order(key, node) <= 0) {
-            best = node;
-            node = node->left;
-        } else {
-            node = node->right;
-        }
+        bool before = tree->order(key, node) > 0; /* the node is */
+
+        best = before ? best : node;
+        node = node->child[before];
     }
     return best;
 }
@@ -205,32 +190,22 @@ struct mst_tree_node *mst_tree_find(const struct mst_tree *tree, const void *key
         if (order == 0) {
             return node;
         }
-        node = order < 0 ? node->left : node->right;
+        node = node->child[order > 0];
     }
     return NULL;
 }
 
 struct mst_tree_node *mst_tree_first(const struct mst_tree *tree)
 {
-    struct mst_tree_node *node = tree->root;
-
-    while (node && node->left) {
-        node = node->left;
-    }
-    return node;
+    return outermost(tree->root, 0);
 }
 
 struct mst_tree_node *mst_tree_next(const struct mst_tree_node *node)
 {
-    if (node->right) {
-        struct mst_tree_node *next = node->right;
-
-        while (next->left) {
-            next = next->left;
-        }
-        return next;
+    if (node->child[1]) {
+        return outermost(node->child[1], 0);
     }
-    while (node->parent && node->parent->right == node) {
+    while (node->parent && node->parent->child[1] == node) {
         node = node->parent;
     }
     return node->parent;

@@ -11,8 +11,8 @@
  * walking is in order, so nothing that reaches an effect depends on a hash or an address.
  * Timers, keys by name and changes by revision are all this one structure. */
 struct mst_tree_node {
-    struct mst_tree_node *left, *right, *parent;
-    int height; /* 0: not in a tree */
+    struct mst_tree_node *child[2], *parent; /* the nodes before it, and after it */
+    int height;                              /* 0: not in a tree */
 };
 
 /* <0, 0, >0 as `key` is before, at or after `node`. The caller decides what a key points at. */

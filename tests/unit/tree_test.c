@@ -84,13 +84,13 @@ static int height_of(const struct mst_tree_node *node)
 
 static void assert_balanced(const struct mst_tree_node *node)
 {
-    int left = height_of(node->left);
-    int right = height_of(node->right);
+    int left = height_of(node->child[0]);
+    int right = height_of(node->child[1]);
 
     assert_in_range(left - right + 1, 0, 2);
     assert_int_equal(node->height, 1 + (left > right ? left : right));
-    assert_true(!node->left || node->left->parent == node);
-    assert_true(!node->right || node->right->parent == node);
+    assert_true(!node->child[0] || node->child[0]->parent == node);
+    assert_true(!node->child[1] || node->child[1]->parent == node);
 }
 
 static void assert_same(const struct mst_tree *tree, const struct model *model)
