@@ -1,40 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/words.h"
 
+static const char *word_of(const char *const *words, size_t count, size_t number)
+{
+    return number < count && words[number] ? words[number] : "?";
+}
+
+#define WORD(words, number) word_of(words, sizeof(words) / sizeof((words)[0]), (size_t)(number))
+
 const char *mst_role_word(enum mst_role role)
 {
-    switch (role) {
-    case MST_ROLE_OBSERVER:
-        return "observer";
-    case MST_ROLE_RANK:
-        return "rank";
-    case MST_ROLE_WORKER:
-        return "worker";
-    case MST_ROLE_AGENT:
-        return "agent";
-    }
-    return "?";
+    static const char *const words[] = {[MST_ROLE_OBSERVER] = "observer",
+                                        [MST_ROLE_RANK] = "rank",
+                                        [MST_ROLE_WORKER] = "worker",
+                                        [MST_ROLE_AGENT] = "agent"};
+
+    return WORD(words, role);
 }
 
 const char *mst_state_word(enum mst_state state)
 {
-    switch (state) {
-    case MST_JOINING:
-        return "joining";
-    case MST_PRESENT:
-        return "present";
-    case MST_SILENT:
-        return "silent";
-    case MST_STATE_LOST:
-        return "lost";
-    case MST_LEFT:
-        return "left";
-    case MST_ABSENT:
-        return "absent";
-    case MST_SPARE:
-        return "spare";
-    }
-    return "?";
+    static const char *const words[] = {
+        [MST_JOINING] = "joining", [MST_PRESENT] = "present", [MST_SILENT] = "silent",
+        [MST_STATE_LOST] = "lost", [MST_LEFT] = "left",       [MST_ABSENT] = "absent",
+        [MST_SPARE] = "spare"};
+
+    return WORD(words, state);
 }
 
 /* ---- causes ---- */
@@ -52,7 +43,7 @@ static const struct cause {
 
 const char *mst_cause_word(enum mst_cause cause)
 {
-    return (size_t)cause < sizeof(causes) / sizeof(causes[0]) ? causes[cause].word : "?";
+    return (size_t)cause < MST_CAUSES ? causes[cause].word : "?";
 }
 
 static void add_code(struct mst_text *text, const struct mst_caused *ending)

@@ -39,18 +39,8 @@ const struct mst_item *mst_status_job(const struct mst_status *status)
 
 static bool is_here(enum mst_state state)
 {
-    switch (state) {
-    case MST_JOINING:
-    case MST_PRESENT:
-    case MST_SILENT:
-    case MST_SPARE:
-        return true;
-    case MST_STATE_LOST:
-    case MST_LEFT:
-    case MST_ABSENT:
-        break;
-    }
-    return false;
+    return state == MST_JOINING || state == MST_PRESENT || state == MST_SILENT ||
+           state == MST_SPARE;
 }
 
 uint32_t mst_status_spares(const struct mst_status *status)

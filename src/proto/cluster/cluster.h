@@ -41,10 +41,6 @@ void mst_cluster_codec_free(struct mst_cluster_codec *codec);
 muster_status mst_cluster_codec_send(struct mst_cluster_codec *codec,
                                      const struct mst_cluster_message *message);
 
-/* What it takes of a frame, at most: with no more than frame_bytes_max it is refused only where the
- * output is full. UINT64_MAX: one of its counts is beyond those of proto/cluster.h. */
-uint64_t mst_cluster_codec_size_max(const struct mst_cluster_message *message);
-
 /* The next whole message: OK (borrowed until the next call of next, feed, lend or keep), MORE, or
  * an error after which the codec is dead: ENOMEM, EPROTO. Fields that a message of its type does
  * not have are 0; a failure that is none has the worker MST_WORKER_NONE. */

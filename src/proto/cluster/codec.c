@@ -57,42 +57,6 @@ static bool counts_fit(const struct mst_cluster_message *message)
            message->held_count <= MST_CLUSTER_HELD_MAX;
 }
 
-static uint64_t cut(uint64_t size)
-{
-    return size < MST_FAILURE_TEXT_MAX ? size : MST_FAILURE_TEXT_MAX;
-}
-
-uint64_t mst_cluster_codec_size_max(const struct mst_cluster_message *message)
-{
-    enum {
-        NUMBER = 10,  /* digits */
-        ITEM = 24,    /* all of an item but its bytes */
-        FAILURE = 64, /* likewise */
-        REST = 256    /* likewise */
-    };
-    const struct mst_failure *failure =
-        message->failure.origin != MST_ORIGIN_NONE ? &message->failure : NULL;
-    uint64_t size = REST + (uint64_t)message->cluster.size + message->host.size +
-                    message->key.size + message->text.size;
-
-    if (!counts_fit(message)) {
-        return UINT64_MAX;
-    }
-    size += (uint64_t)NUMBER * message->need_count + (uint64_t)NUMBER * message->value_count +
-            (uint64_t)ITEM * message->held_count;
-    for (uint32_t i = 0; i < message->function_count; i++) {
-        size += ITEM + (uint64_t)message->functions[i].name.size;
-    }
-    for (uint32_t i = 0; i < message->parts.count; i++) {
-        size += ITEM + (uint64_t)message->parts.items[i].data.size;
-    }
-    for (unsigned depth = 0; failure && depth < MST_FAILURE_DEPTH_MAX; depth++) {
-        size += FAILURE + cut(failure->text.size) + cut(failure->state.size);
-        failure = failure->cause;
-    }
-    return size;
-}
-
 muster_status mst_cluster_codec_send(struct mst_cluster_codec *codec,
                                      const struct mst_cluster_message *message)
 {

@@ -12,11 +12,6 @@ enum { PERIOD_MS = 1000, FIRST_MS = 150000, LATER_MS = 10000 };
 
 static const char header[] = "Metadata: true";
 
-void mst_azure_init(struct mst_metadata *metadata)
-{
-    (void)metadata;
-}
-
 void mst_azure_ask(const struct mst_metadata *metadata, uint32_t lane,
                    struct mst_metadata_request *out)
 {

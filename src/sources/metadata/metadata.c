@@ -19,7 +19,7 @@ static const struct {
 } sources[MST_METADATA_SOURCES] = {
     [MST_METADATA_GOOGLE] = {"google", 3, mst_google_init, mst_google_ask, mst_google_take},
     [MST_METADATA_AMAZON] = {"amazon", 1, mst_amazon_init, mst_amazon_ask, mst_amazon_take},
-    [MST_METADATA_AZURE] = {"azure", 2, mst_azure_init, mst_azure_ask, mst_azure_take},
+    [MST_METADATA_AZURE] = {"azure", 2, NULL, mst_azure_ask, mst_azure_take},
 };
 
 void mst_metadata_init(struct mst_metadata *metadata, enum mst_metadata_source source,
@@ -29,7 +29,9 @@ void mst_metadata_init(struct mst_metadata *metadata, enum mst_metadata_source s
     metadata->source = source;
     metadata->tell = tell;
     metadata->ctx = ctx;
-    sources[source].init(metadata);
+    if (sources[source].init) {
+        sources[source].init(metadata);
+    }
 }
 
 uint32_t mst_metadata_lanes(const struct mst_metadata *metadata)
@@ -78,26 +80,15 @@ void mst_metadata_say(struct mst_metadata *metadata, const char *text)
     say(metadata, MST_METADATA_SAY, text);
 }
 
-static const char *failure_words(enum mst_metadata_failure failure)
-{
-    switch (failure) {
-    case MST_METADATA_ANSWERED:
-        break;
-    case MST_METADATA_NO_CONNECTION:
-        return "no connection";
-    case MST_METADATA_TIMED_OUT:
-        return "no answer in time";
-    case MST_METADATA_BROKEN:
-        return "the connection broke";
-    case MST_METADATA_TOO_LONG:
-        return "more than 64 KiB";
-    }
-    return "";
-}
-
 void mst_metadata_unknown(struct mst_metadata *metadata, const struct mst_metadata_answer *answer,
                           const char *why)
 {
+    static const char *const failures[] = {
+        [MST_METADATA_NO_CONNECTION] = "no connection",
+        [MST_METADATA_TIMED_OUT] = "no answer in time",
+        [MST_METADATA_BROKEN] = "the connection broke",
+        [MST_METADATA_TOO_LONG] = "more than 64 KiB",
+    };
     char array[MST_METADATA_TEXT];
     bool was_bad = metadata->bad != 0;
 
@@ -106,7 +97,7 @@ void mst_metadata_unknown(struct mst_metadata *metadata, const struct mst_metada
         return;
     }
     if (answer->failure != MST_METADATA_ANSWERED) {
-        why = failure_words(answer->failure);
+        why = failures[answer->failure];
     }
     if (why) {
         mst_text_print(array, sizeof array, "the metadata service: %s", why);

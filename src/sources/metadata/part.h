@@ -56,7 +56,6 @@ void mst_amazon_ask(const struct mst_metadata *metadata, uint32_t lane,
                     struct mst_metadata_request *out);
 void mst_amazon_take(struct mst_metadata *metadata, uint32_t lane,
                      const struct mst_metadata_answer *answer);
-void mst_azure_init(struct mst_metadata *metadata);
 void mst_azure_ask(const struct mst_metadata *metadata, uint32_t lane,
                    struct mst_metadata_request *out);
 void mst_azure_take(struct mst_metadata *metadata, uint32_t lane,

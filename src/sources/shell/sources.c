@@ -468,16 +468,3 @@ bool mst_sources_known(struct mst_sources *sources, struct mst_sources_known *ou
     }
     return any;
 }
-
-void mst_sources_names(const struct mst_sources *sources, char *text, size_t room)
-{
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (unsigned i = 0; sources != NULL && i < sources->count && used < room; i++) {
-        const struct mst_source_kind *kind = sources->all[i]->kind;
-
-        used += (size_t)snprintf(text + used, room - used, "%s%s", i > 0 ? ", " : "",
-                                 kind != NULL ? kind->name : SIGNALS);
-    }
-}

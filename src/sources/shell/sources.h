@@ -48,7 +48,4 @@ void mst_sources_signal(struct mst_sources *sources, const char *reason, bool wh
 /* False: nothing is announced. Thread: any. */
 bool mst_sources_known(struct mst_sources *sources, struct mst_sources_known *out);
 
-/* "signals, file"; empty: none. */
-void mst_sources_names(const struct mst_sources *sources, char *text, size_t room);
-
 #endif
