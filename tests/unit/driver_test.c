@@ -108,10 +108,8 @@ static void attempt(struct mst_driver *driver, uint64_t *now_ns)
 static void a_name_is_tried_at_one_address_after_the_other(void **state)
 {
     static const uint32_t expected[] = {0, 1, 2, 2, 3};
-    struct mst_endpoints endpoints;
     struct failing_mem memory;
-    struct mst_driver_config config = {.endpoints = &endpoints,
-                                       .client = {.seed = 1,
+    struct mst_driver_config config = {.client = {.seed = 1,
                                                   .open = {.token = {.high = 7, .low = 8},
                                                            .job = mst_slice_text("j"),
                                                            .role = MST_ROLE_OBSERVER,
@@ -125,9 +123,9 @@ static void a_name_is_tried_at_one_address_after_the_other(void **state)
 
     (void)state;
     failing_mem_init(&memory, 0);
-    assert_int_equal(
-        mst_endpoints_parse(&endpoints, "somewhere.example:7000", true, error, sizeof(error)),
-        MUSTER_OK);
+    assert_int_equal(mst_endpoints_parse(&config.endpoints, "somewhere.example:7000", true, error,
+                                         sizeof(error)),
+                     MUSTER_OK);
     assert_int_equal(mst_driver_new(&driver, &config, &memory.mem), MUSTER_OK);
     mst_client_start(mst_driver_client(driver), now_ns);
     peer = -1;

@@ -217,7 +217,7 @@ void mst_lib_iteration(muster_client *client, uint64_t iteration)
 
 static muster_status make_driver(struct muster_client *client, struct mst_lib_wanted *wanted)
 {
-    struct mst_driver_config config = {.endpoints = &wanted->endpoints,
+    struct mst_driver_config config = {.endpoints = wanted->endpoints,
                                        .done = on_done,
                                        .attention = on_attention,
                                        .ended = on_ended,

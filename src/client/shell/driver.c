@@ -20,7 +20,6 @@ enum stage { NOWHERE = 0, LOOKING_UP, CONNECTING, SHAKING_HANDS, CONNECTED };
 struct mst_driver {
     struct mst_mem mem;
     struct mst_driver_config config;
-    struct mst_endpoints endpoints;
     struct mst_client *client;
 
     enum stage stage;
@@ -53,9 +52,7 @@ muster_status mst_driver_new(struct mst_driver **out, const struct mst_driver_co
     }
     driver->mem = *mem;
     driver->config = *config;
-    driver->endpoints = *config->endpoints;
-    driver->config.endpoints = &driver->endpoints;
-    driver->config.client.endpoint_count = driver->endpoints.count;
+    driver->config.client.endpoint_count = config->endpoints.count;
     driver->channel.fd = -1;
     driver->frame_bytes_max = config->client.limits.frame_bytes_max;
     status = mst_client_new(&driver->client, &driver->config.client, &driver->mem);
@@ -141,8 +138,8 @@ int mst_driver_socket(const struct mst_driver *driver)
 
 bool mst_driver_speaks_tcp(const struct mst_driver *driver)
 {
-    for (uint32_t i = 0; i < driver->endpoints.count; i++) {
-        if (driver->endpoints.at[i].kind != MST_ADDRESS_UNIX) {
+    for (uint32_t i = 0; i < driver->config.endpoints.count; i++) {
+        if (driver->config.endpoints.at[i].kind != MST_ADDRESS_UNIX) {
             return true;
         }
     }
@@ -151,26 +148,19 @@ bool mst_driver_speaks_tcp(const struct mst_driver *driver)
 
 /* ---- the connection ---- */
 
-static void tell_trouble(struct mst_driver *driver, int os_errno, const char *what,
-                         const char *reason)
-{
-    char line[LINE_ROOM];
-    char words[128];
-
-    mst_text_print(line, sizeof(line), "%s%s: %s", what,
-                   driver->endpoints.at[driver->endpoint].text,
-                   reason ? reason : strerror_r(os_errno, words, sizeof(words)));
-    if (driver->config.trouble) {
-        driver->config.trouble(driver->config.ctx, os_errno, line);
-    }
-}
-
 /* Closes the connection and reports it to the machine. */
 static void lost(struct mst_driver *driver, uint64_t now_ns, int os_errno, const char *reason)
 {
     bool was_up = driver->stage == CONNECTED;
+    char line[LINE_ROOM];
+    char words[128];
 
-    tell_trouble(driver, os_errno, was_up ? "connection to " : "connecting to ", reason);
+    mst_text_print(line, sizeof(line), "%s%s: %s", was_up ? "connection to " : "connecting to ",
+                   driver->config.endpoints.at[driver->endpoint].text,
+                   reason ? reason : strerror_r(os_errno, words, sizeof(words)));
+    if (driver->config.trouble) {
+        driver->config.trouble(driver->config.ctx, os_errno, line);
+    }
     driver->failures[driver->endpoint] += !was_up;
     close_connection(driver);
     mst_client_disconnected(driver->client, now_ns);
@@ -191,7 +181,7 @@ static void connected(struct mst_driver *driver, uint64_t now_ns)
 /* The socket is connected. With a secret, nothing is sent over TCP in plain. */
 static void greet(struct mst_driver *driver, uint64_t now_ns)
 {
-    const struct mst_address *address = &driver->endpoints.at[driver->endpoint];
+    const struct mst_address *address = &driver->config.endpoints.at[driver->endpoint];
 
     driver->epoch++;
     if (!driver->config.tls || address->kind == MST_ADDRESS_UNIX) {
@@ -228,7 +218,7 @@ static void start_looking_up(struct mst_driver *driver, uint64_t now_ns)
     driver->stage = LOOKING_UP;
     driver->epoch++;
     if (!*lookup) {
-        *lookup = mst_lookup_start(&driver->endpoints.at[driver->endpoint]);
+        *lookup = mst_lookup_start(&driver->config.endpoints.at[driver->endpoint]);
     }
     if (!*lookup) {
         lost(driver, now_ns, errno, NULL);
@@ -237,7 +227,7 @@ static void start_looking_up(struct mst_driver *driver, uint64_t now_ns)
 
 static void finish_looking_up(struct mst_driver *driver, uint64_t now_ns)
 {
-    struct mst_address address = driver->endpoints.at[driver->endpoint];
+    struct mst_address address = driver->config.endpoints.at[driver->endpoint];
     struct mst_lookup **lookup = &driver->lookups[driver->endpoint];
     const char *wrong;
 
@@ -256,7 +246,7 @@ static void finish_looking_up(struct mst_driver *driver, uint64_t now_ns)
 
 static void start_connecting(struct mst_driver *driver, uint64_t now_ns, uint32_t endpoint)
 {
-    const struct mst_address *address = &driver->endpoints.at[endpoint];
+    const struct mst_address *address = &driver->config.endpoints.at[endpoint];
 
     close_connection(driver);
     driver->endpoint = endpoint;

@@ -14,7 +14,7 @@
 struct mst_driver;
 
 struct mst_driver_config {
-    const struct mst_endpoints *endpoints;
+    struct mst_endpoints endpoints;
     struct mst_client_config client; /* endpoint_count is set by the driver */
     struct mst_tls_context *tls;     /* for TCP; NULL: plain. Outlives the driver */
 

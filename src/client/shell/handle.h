@@ -172,9 +172,8 @@ struct muster_view mst_lib_view_shown(const struct mst_view *view);
 void mst_lib_look(struct muster_client *client);
 
 /* secret.c */
-muster_status mst_lib_secret_find(struct mst_lib_secret *out,
-                                  const struct muster_client_options *options,
-                                  struct muster_error *err);
+struct mst_lib_wanted;
+muster_status mst_lib_secret_find(struct mst_lib_wanted *wanted, struct muster_error *err);
 bool mst_lib_secret_given(const struct mst_lib_secret *secret);
 /* Reads the secret and prepares TLS, if one of the addresses needs it. */
 muster_status mst_lib_secret_use(const struct mst_lib_secret *secret, const char *addr,

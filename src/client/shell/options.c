@@ -154,11 +154,6 @@ static muster_status check_sizes(struct mst_lib_wanted *wanted, struct muster_er
     return MUSTER_OK;
 }
 
-static muster_status find_secret(struct mst_lib_wanted *wanted, struct muster_error *err)
-{
-    return mst_lib_secret_find(&wanted->secret, &wanted->options, err);
-}
-
 /* Without an address a rank is a job of its own, or shares one with the other ranks that its
  * launcher started on this machine. */
 static muster_status read_nowhere(struct mst_lib_wanted *wanted, struct muster_error *err)
@@ -229,8 +224,8 @@ muster_status mst_lib_wanted_read(struct mst_lib_wanted *wanted,
                                   struct muster_error *err)
 {
     muster_status (*const readers[])(struct mst_lib_wanted *, struct muster_error *) = {
-        read_role,     read_grow,   read_numbers, read_index,
-        read_launcher, check_sizes, find_secret,  read_place};
+        read_role,     read_grow,   read_numbers,        read_index,
+        read_launcher, check_sizes, mst_lib_secret_find, read_place};
     muster_status status = read_options(&wanted->options, given, err);
 
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]) && status == MUSTER_OK; i++) {

@@ -6,26 +6,25 @@
 #include <unistd.h>
 
 #include "client/shell/environment.h"
-#include "client/shell/handle.h"
+#include "client/shell/options.h"
 #include "net/address.h"
 #include "net/secret.h"
 #include "net/tls.h"
 
-muster_status mst_lib_secret_find(struct mst_lib_secret *out,
-                                  const struct muster_client_options *options,
-                                  struct muster_error *err)
+muster_status mst_lib_secret_find(struct mst_lib_wanted *wanted, struct muster_error *err)
 {
+    struct mst_lib_secret *secret = &wanted->secret;
     int64_t insecure = 0;
-    muster_status status;
+    muster_status status = mst_lib_setting("insecure", &insecure, NULL, err);
 
-    *out = (struct mst_lib_secret){.file = options->secret_file, .fd = -1};
-    status = mst_lib_setting("insecure", &insecure, NULL, err);
-    out->insecure = options->insecure || insecure != 0;
-    if (status != MUSTER_OK || (out->file && *out->file)) {
+    secret->insecure = wanted->options.insecure || insecure != 0;
+    secret->file = wanted->options.secret_file;
+    secret->fd = -1;
+    if (status != MUSTER_OK || (secret->file && *secret->file)) {
         return status;
     }
-    status = mst_lib_setting("secret_fd", &out->fd, NULL, err);
-    out->file = out->fd < 0 ? mst_lib_setting_text("secret_file") : NULL;
+    status = mst_lib_setting("secret_fd", &secret->fd, NULL, err);
+    secret->file = secret->fd < 0 ? mst_lib_setting_text("secret_file") : NULL;
     return status;
 }
 

@@ -192,18 +192,12 @@ static int start(struct mst_lib_helper *helper)
 
 /* ---- its end ---- */
 
-/* It has ended, or is about to. */
-static void reap_starter(struct mst_lib_helper *helper, bool kill_it)
+static void forget(struct mst_lib_helper *helper)
 {
-    if (kill_it && helper->starter.pidfd >= 0) {
+    if (helper->starter.pidfd >= 0) {
         mst_child_signal(&helper->starter, SIGKILL);
     }
     (void)mst_child_reap(&helper->starter, NULL);
-}
-
-static void forget(struct mst_lib_helper *helper)
-{
-    reap_starter(helper, true);
     close_if(&helper->link);
     close_if(&helper->helper_fd);
 }
@@ -295,7 +289,7 @@ static void greet(struct mst_lib_helper *helper, int32_t pid)
     if (poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR)) != 0) {
         close_if(&helper->helper_fd);
     }
-    reap_starter(helper, false); /* last: once that child is gone, the helper runs */
+    (void)mst_child_reap(&helper->starter, NULL); /* last: without that child, the helper runs */
 }
 
 /* Whether it has ended. */
