@@ -24,23 +24,21 @@ struct muster_batch {
 
 muster_status muster_batch_new(muster_batch **out, const struct muster_key_options *options)
 {
-    muster_batch *batch;
+    struct muster_key_options own = MUSTER_KEY_OPTIONS_INIT;
 
     if (!out) {
         return MUSTER_EINVAL;
     }
     *out = NULL;
-    batch = calloc(1, sizeof(*batch));
-    if (!batch) {
-        return MUSTER_ENOMEM;
-    }
-    batch->options = (struct muster_key_options)MUSTER_KEY_OPTIONS_INIT;
-    if (mst_lib_options(&batch->options, sizeof(batch->options), options, "MUSTER_KEY_OPTIONS_INIT",
-                        NULL, "batch") != MUSTER_OK) {
-        free(batch);
+    if (mst_lib_options(&own, sizeof(own), options, "MUSTER_KEY_OPTIONS_INIT", NULL, "batch") !=
+        MUSTER_OK) {
         return MUSTER_EINVAL;
     }
-    *out = batch;
+    *out = calloc(1, sizeof(**out));
+    if (!*out) {
+        return MUSTER_ENOMEM;
+    }
+    (*out)->options = own;
     return MUSTER_OK;
 }
 

@@ -110,12 +110,16 @@ static muster_status take_result(struct mst_call *call, const struct mst_reply *
 
 /* ---- joining ---- */
 
+/* Also refuses what the service would refuse without naming the reason. */
 static muster_status read_options(struct muster_round_options *out,
                                   const struct muster_round_options *given,
-                                  struct muster_error *err, const char *what)
+                                  struct muster_slice mine, struct muster_error *err,
+                                  const char *what)
 {
     muster_status status =
         mst_lib_options(out, sizeof(*out), given, "MUSTER_ROUND_OPTIONS_INIT", err, what);
+    bool vector = out->reduce == MUSTER_REDUCE_MIN || out->reduce == MUSTER_REDUCE_MAX ||
+                  out->reduce == MUSTER_REDUCE_SUM;
 
     if (status != MUSTER_OK) {
         return status;
@@ -132,21 +136,10 @@ static muster_status read_options(struct muster_round_options *out,
     if (out->participant_count > UINT32_MAX || (out->participants && out->participant_count == 0)) {
         return mst_lib_refuse(err, what, "the number of participants makes no sense");
     }
-    return MUSTER_OK;
-}
-
-/* The service would refuse these without naming the reason. */
-static muster_status check_data(const struct muster_round_options *options,
-                                struct muster_slice mine, struct muster_error *err,
-                                const char *what)
-{
-    bool vector = options->reduce == MUSTER_REDUCE_MIN || options->reduce == MUSTER_REDUCE_MAX ||
-                  options->reduce == MUSTER_REDUCE_SUM;
-
     if (vector && (mine.size == 0 || mine.size % sizeof(int64_t) != 0)) {
         return mst_lib_refuse(err, what, "the data is no vector of int64_t");
     }
-    if (options->reduce == MUSTER_REDUCE_NONE && mine.size > 0) {
+    if (out->reduce == MUSTER_REDUCE_NONE && mine.size > 0) {
         return mst_lib_refuse(err, what, "options.reduce does not say what becomes of the data");
     }
     return mst_lib_bytes(mst_lib_slice(mine), err, what);
@@ -256,10 +249,7 @@ static muster_status join(muster_client *client, const char *kind, const char *n
     if (!name || !*name) {
         return mst_lib_refuse(how.err, what, "a round's name must not be empty");
     }
-    status = read_options(&options, given, how.err, what);
-    if (status == MUSTER_OK) {
-        status = check_data(&options, mine, how.err, what);
-    }
+    status = read_options(&options, given, mine, how.err, what);
     if (status != MUSTER_OK) {
         return status;
     }
