@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is always true of the machine, and a number that says whether two are the same. */
+/* The invariants of the machine, and a number by which two machines are compared. */
 #include "base/digest.h"
 #include "base/panic.h"
 #include "tasks/machine.h"

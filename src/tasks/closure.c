@@ -64,7 +64,7 @@ static bool too_late(const struct mst_closure *closure, uint64_t now_ns)
     return now_ns >= closure->total_ns || (!closure->begun && now_ns >= closure->start_ns);
 }
 
-/* Its worker was to have answered long ago: it is not waited for any more. */
+/* Its worker did not answer CANCEL in time: the connection is closed. */
 static void unanswered(struct mst_cluster *cluster, struct mst_closure *closure)
 {
     uint64_t number = closure->number;
@@ -77,7 +77,7 @@ static void unanswered(struct mst_cluster *cluster, struct mst_closure *closure)
                        mst_slice_text("it was asked to cancel and does not answer"));
         mst_link_break(cluster, worker->link);
     }
-    closure = mst_closure_find(cluster, number); /* the breaking may have put it back */
+    closure = mst_closure_find(cluster, number); /* closing may have put it back */
     if (closure && mst_closure_out(closure)) {
         mst_closure_back(cluster, closure, 0);
     }
@@ -108,7 +108,7 @@ void mst_closure_due(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
         mst_series_stop(cluster, closure, MST_ORIGIN_DEADLINE, cluster->config.cancel_grace_ns);
     } else {
         if (closure->where == MST_WHERE_PREFETCHED && !closure->recalled) {
-            closure->recalled = true; /* whether it has begun is for its worker to say */
+            closure->recalled = true; /* only its worker knows whether it has begun */
             mst_task_worker_owe(cluster, closure);
         }
         mst_closure_alarm(cluster, closure);
@@ -159,7 +159,7 @@ static struct mst_cluster_excess queue_excess(const struct mst_cluster *cluster,
     if (cluster->queued > 0 && config->queue_limit > 0 && queued > config->queue_limit) {
         return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_QUEUE, config->queue_limit, queued};
     }
-    /* A large one alone is let in. */
+    /* A large closure is admitted into an empty queue. */
     if (cluster->queued > 0 && config->queue_bytes > 0 && all_bytes > config->queue_bytes) {
         return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_QUEUE_BYTES, config->queue_bytes,
                                            all_bytes};
@@ -324,7 +324,7 @@ muster_status mst_cluster_schedule(struct mst_cluster *cluster, uint64_t now_ns,
 
 /* ---- the end ---- */
 
-/* Out of the queue or from its worker, and from everything that knows of those that live. */
+/* Removes it from the queue or its worker, and from all that concerns unsettled closures. */
 static void settle(struct mst_cluster *cluster, struct mst_closure *closure, enum mst_where where)
 {
     if (mst_closure_out(closure)) {
@@ -380,7 +380,7 @@ void mst_closure_fail(struct mst_cluster *cluster, struct mst_closure *closure,
     settled(cluster, closure);
 }
 
-/* An attempt came to nothing. What was asked to stop has stopped; what is late is late. */
+/* An attempt ended without a result. A closure that was asked to stop has stopped. */
 void mst_closure_back(struct mst_cluster *cluster, struct mst_closure *closure, uint64_t backoff_ns)
 {
     enum mst_origin stopping = (enum mst_origin)closure->stopping;
@@ -398,7 +398,7 @@ void mst_closure_back(struct mst_cluster *cluster, struct mst_closure *closure, 
         return;
     }
     if (!mst_loss_judge(cluster, closure)) {
-        return; /* it was judged, or is held */
+        return; /* it has failed, or is held */
     }
     if (backoff_ns > 0) {
         closure->grace_ns = mst_after_ns(cluster->now_ns, backoff_ns);

@@ -8,7 +8,7 @@
 
 /* ---- the clock ---- */
 
-/* The oldest ones, and why they are not running. */
+/* The oldest queued closures, and why each is not running. */
 static void say_waits(struct mst_cluster *cluster)
 {
     uint32_t said = 0;
@@ -27,7 +27,7 @@ static void say_waits(struct mst_cluster *cluster)
     }
 }
 
-/* What helps to tell one that hangs from one that takes long. */
+/* A closure that may hang: its attempt, its worker, its last progress. */
 static void say_stuck(struct mst_cluster *cluster, const struct mst_task_worker *worker,
                       const struct mst_closure *closure)
 {
@@ -49,8 +49,8 @@ static void say_stuck(struct mst_cluster *cluster, const struct mst_task_worker 
                    (cluster->now_ns - closure->begun_ns) / NS_PER_MS, mst_slice_text(line));
 }
 
-/* Nothing has moved for long, though something should: what runs and for how long, what waits and
- * why. */
+/* Nothing has progressed for long although closures are live: reports what runs and for how long,
+ * what is queued and why. */
 static void watchdog(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
 {
     uint64_t span_ns = cluster->config.watchdog_ns;
@@ -218,30 +218,30 @@ void mst_cluster_superseded(struct mst_cluster *cluster, uint64_t now_ns, muster
     mst_cluster_over(cluster, status);
 }
 
-/* What runs is asked to stop, and not waited for. Where there is no memory its worker stops it when
- * the connection does not come back. */
+/* Asks the worker to stop what it runs, without waiting. Without memory for the list, the worker
+ * stops it when the connection does not come back. */
 static void stop_all(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     uint32_t count = worker->running_count + worker->prefetched_count;
     struct mst_list *lists[] = {&worker->running, &worker->prefetched};
-    struct mst_attempt *strays = NULL;
+    struct mst_attempt *orphans = NULL;
     uint32_t found = 0;
 
     if (count > 0 && worker->link) {
-        strays = mst_mem_array(&cluster->mem, count, sizeof(struct mst_attempt));
+        orphans = mst_mem_array(&cluster->mem, count, sizeof(struct mst_attempt));
     }
-    if (!strays) {
+    if (!orphans) {
         return;
     }
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         MST_EACH(closure, lists[i], const struct mst_closure, place.list) {
-            strays[found++] =
+            orphans[found++] =
                 (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
         }
     }
-    mst_mem_release(&cluster->mem, worker->strays);
-    worker->strays = strays;
-    worker->stray_count = found;
+    mst_mem_release(&cluster->mem, worker->orphans);
+    worker->orphans = orphans;
+    worker->orphan_count = found;
     mst_task_worker_todo(cluster, worker);
 }
 

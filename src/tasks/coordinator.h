@@ -5,9 +5,8 @@
 /* The closure coordinator, as a pure machine in the user's process: it holds the queue, hands work
  * to the workers and settles each closure once. docs/design/cluster.md draws its states.
  *
- * Two sides. The user's calls change it and say at once what is so (OK), or that it takes time
- * (MORE: look again after CHANGED). The workers' side is fed with what the job's membership says
- * and with the messages of their connections.
+ * Two sides. The user's calls change it and return at once: OK, or MORE (look again after CHANGED).
+ * The workers' side is fed with the job's membership and with the messages of their connections.
  *
  * Inputs carry now_ns; next and done drain effects, one at a time. Where an input finds no memory
  * nothing of it has happened, but for a message of a worker: its connection is then closed, as if
@@ -22,7 +21,7 @@ struct mst_cluster;
 
 enum mst_cluster_policy {
     MST_CLUSTER_FAIL_FAST = 0, /* the first failure cancels the rest of the series */
-    MST_CLUSTER_COLLECT = 1,   /* everything runs; join tells of all failures */
+    MST_CLUSTER_COLLECT = 1,   /* everything runs; join reports all failures */
     MST_CLUSTER_ISOLATE = 2    /* failures are in their closures only */
 };
 
@@ -57,11 +56,11 @@ enum mst_cluster_effect_type {
 
 enum mst_cluster_line {
     MST_CLUSTER_LINE_JOINED = 1, /* worker `index` is number `worker` */
-    MST_CLUSTER_LINE_LOST = 2,   /* and took `count` closures with it, which run elsewhere */
+    MST_CLUSTER_LINE_LOST = 2,   /* and `count` closures with it, which run elsewhere */
     MST_CLUSTER_LINE_BACK = 3,
     MST_CLUSTER_LINE_SILENT = 4,
     MST_CLUSTER_LINE_DRAINED = 5,
-    MST_CLUSTER_LINE_REFUSED = 6,  /* a worker's message: `text` says what was wrong with it */
+    MST_CLUSTER_LINE_REFUSED = 6,  /* a malformed message of a worker: `text` is the reason */
     MST_CLUSTER_LINE_GIVEN_UP = 7, /* it stayed away for recovery_max */
     MST_CLUSTER_LINE_LATE = 8,     /* a result of an attempt that is not current was dropped */
     MST_CLUSTER_LINE_STUCK = 9,    /* the watchdog: `closure` has been running for `count` ms; what
@@ -96,7 +95,7 @@ struct mst_closure_options {
     uint64_t run_ns;   /* of each attempt; 0: none */
     uint64_t total_ns; /* from its admission to its end; 0: none */
     uint32_t error_retries, crash_retries, exhausted_retries;
-    bool idempotent, once, pure; /* beside what its function says */
+    bool idempotent, once, pure; /* in addition to its function's flags */
     struct mst_slice key;        /* of idempotency; empty: made of name, term, number */
 };
 
@@ -141,9 +140,9 @@ struct mst_cluster_excess mst_cluster_excess(const struct mst_cluster *cluster,
 muster_status mst_cluster_joined(const struct mst_cluster *cluster, uint64_t number);
 
 /* Takes the pending failure: the first call ends the series (everything queued is cancelled, what
- * runs is asked, then made to stop). MORE: not yet ended. EFAILED: *out is the caller's, who alone
- * gets it; borrowed until the next call. OK: there is none (any more). COLLECT: once nothing is
- * queued or running; the count is how many there were. */
+ * runs is asked, then made to stop). MORE: not yet ended. EFAILED: *out goes to this
+ * caller alone; borrowed until the next call. OK: there is none (any more). COLLECT: once nothing
+ * is queued or running; the count is how many there were. */
 struct mst_cluster_failures {
     const struct mst_failure *first; /* in the order in which they came; at most 64 */
     const uint64_t *closures;
@@ -168,7 +167,7 @@ struct mst_closure_look {
     struct mst_failure failure; /* FAILED, and ABORTED by a loss */
     uint32_t attempts;
     uint32_t worker; /* RUNNING, and where it ran; or MST_WORKER_NONE */
-    double fraction; /* of its progress; less than 0: it said none */
+    double fraction; /* of its progress; less than 0: none reported */
     struct mst_slice text;
 };
 
@@ -202,7 +201,7 @@ void mst_cluster_drain_worker(struct mst_cluster *cluster, uint64_t now_ns, uint
  * Connections are closed at the end: mst_cluster_joined(UINT64_MAX) then says ECANCELLED. */
 void mst_cluster_close(struct mst_cluster *cluster, uint64_t now_ns, bool drain);
 
-/* Another one has the term: nothing is sent any more, all calls end with `status`. */
+/* Another coordinator has the term: nothing more is sent, all calls end with `status`. */
 void mst_cluster_superseded(struct mst_cluster *cluster, uint64_t now_ns, muster_status status);
 
 /* ---- the workers' side ---- */
@@ -216,19 +215,19 @@ enum mst_worker_state {
     MST_WORKER_DRAINING = 5
 };
 
-/* Why it was lost, as the membership knows. Of one that is there: how the last one there ended. */
+/* The cause of a loss, from the membership. Of a present worker: how its predecessor ended. */
 struct mst_worker_end {
     enum mst_cause cause;
     int32_t code;
 };
 
-/* What the job's membership says of a place. Repeats are harmless; ENOMEM: say it again. */
+/* The membership of a place of the job. Repeats are harmless; ENOMEM: call it again. */
 muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, uint32_t index,
                                  uint64_t incarnation, enum mst_worker_state state,
                                  struct mst_worker_end end, struct mst_slice host);
 
 /* From a connection; these are numbered from 1 as they are accepted. The first message must be
- * HELLO, by a member that is present; one that is not heard of yet is held until it is. */
+ * HELLO, by a present member; the HELLO of one that is still unknown is held until it is known. */
 void mst_cluster_message(struct mst_cluster *cluster, uint64_t now_ns, uint64_t connection,
                          const struct mst_cluster_message *message);
 void mst_cluster_gone(struct mst_cluster *cluster, uint64_t now_ns, uint64_t connection);
@@ -242,7 +241,7 @@ void mst_cluster_done(struct mst_cluster *cluster, const struct mst_cluster_effe
 void mst_cluster_check(const struct mst_cluster *cluster);
 uint64_t mst_cluster_digest(const struct mst_cluster *cluster);
 
-/* ---- what it knows, at any time ---- */
+/* ---- counts, at any time ---- */
 
 struct mst_cluster_counts {
     uint64_t queued, running, values, failures, cancelled, retried, put_back, late, lies;

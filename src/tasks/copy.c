@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of what workers and users say: failures, and lists of parts. */
+/* Copies of what workers and users pass in: failures, and lists of parts. */
 #include "base/panic.h"
 #include "tasks/machine.h"
 
@@ -70,7 +70,7 @@ void mst_failure_drop(const struct mst_mem *mem, struct mst_task_failure *copy)
     }
 }
 
-/* Where the machine itself says why: the numbers tell the rest. */
+/* The text of a failure that the machine itself found. */
 struct mst_slice mst_failure_text(enum mst_origin origin)
 {
     static const char *const texts[MST_ORIGINS] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the machine knows, for status and metrics. */
+/* Counts for status and metrics. */
 #include "base/panic.h"
 #include "tasks/machine.h"
 

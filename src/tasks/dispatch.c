@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who runs what next. The oldest closure that somebody has room for goes first; free slots are
- * filled before anything is prefetched, and all workers in turn. */
+/* Which worker runs what next. The oldest closure that a worker has room for goes first; free slots
+ * are filled before anything is prefetched; the workers take turns. */
 #include "base/panic.h"
 #include "tasks/machine.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- what a worker has ---- */
 
-/* A worker runs in order: the first of what it was sent have begun, as far as one can know. */
+/* A worker runs in order, so the first of what it was sent are presumed to have begun. */
 void mst_dispatch_promote(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     while (worker->link && worker->running_count < worker->slots && worker->prefetched_count > 0) {
@@ -117,11 +117,12 @@ static bool run(struct mst_cluster *cluster, struct mst_task_worker *worker,
     enum mst_room room = worker->room;
 
     if (closure->need_count > 0 && mst_value_build_for(cluster, worker, closure)) {
-        return true; /* first this */
+        return true; /* the value comes first */
     }
     assign(cluster, worker, closure, worker->hello->functions[place].flags);
     mst_task_worker_update(cluster, worker);
-    if (worker->room == room && room != MST_ROOM_NONE) { /* the next is another's turn */
+    if (worker->room == room &&
+        room != MST_ROOM_NONE) { /* the next closure goes to another worker */
         mst_list_remove(&worker->place);
         mst_list_append(&cluster->by_room[room], &worker->place);
     }
@@ -140,7 +141,7 @@ static bool run(struct mst_cluster *cluster, struct mst_task_worker *worker,
     return true;
 }
 
-/* ---- who ---- */
+/* ---- choosing a worker ---- */
 
 static bool is_empty(const struct mst_task_worker *worker)
 {
@@ -175,7 +176,7 @@ static struct mst_task_worker *worker_for(struct mst_cluster *cluster,
     return worker;
 }
 
-/* The oldest for which somebody may have room. */
+/* The oldest closure that a worker may have room for. */
 static struct mst_closure *oldest_ready(const struct mst_cluster *cluster)
 {
     struct mst_closure *oldest = NULL;
@@ -190,7 +191,7 @@ static struct mst_closure *oldest_ready(const struct mst_cluster *cluster)
     return oldest;
 }
 
-/* An empty one; or, for one that has none yet, any that could run it. */
+/* An empty worker; or any that could run the closure, if it has none reserved. */
 static struct mst_task_worker *worker_alone(struct mst_cluster *cluster,
                                             const struct mst_closure *closure)
 {
@@ -219,8 +220,8 @@ static void reserve(struct mst_cluster *cluster, struct mst_closure *closure,
     }
 }
 
-/* Those that are to run alone: each reserves a worker, and waits until that is empty, or another
- * is: what runs there may never end. */
+/* A closure that must run alone reserves a worker, and waits until that one or another is empty:
+ * what runs there may never end. */
 static bool run_alone(struct mst_cluster *cluster)
 {
     MST_TREE_EACH(closure, &cluster->alone, struct mst_closure, place.tree) {
@@ -281,7 +282,7 @@ static uint64_t free_slots(const struct mst_cluster *cluster)
     return count;
 }
 
-/* From the end, which would begin last. */
+/* From the end of the list: that would begin last. */
 static uint64_t recall_from(struct mst_cluster *cluster, struct mst_task_worker *worker,
                             uint64_t most)
 {
@@ -297,7 +298,7 @@ static uint64_t recall_from(struct mst_cluster *cluster, struct mst_task_worker 
             continue;
         }
         if (!first_able(cluster, MST_ROOM_SLOT, closure, USE_ANY)) {
-            closure->kind->unable = cluster->recalls; /* not asked for each */
+            closure->kind->unable = cluster->recalls; /* for the rest of this round */
             continue;
         }
         closure->recalled = true;
@@ -322,7 +323,7 @@ void mst_dispatch_recall(struct mst_cluster *cluster, struct mst_task_alarm *ala
     if (most < slots) {
         cluster->recall_ns = MST_CLUSTER_RECALL_NS;
     } else if (cluster->recall_ns < NS_PER_S) {
-        cluster->recall_ns *= 2; /* nobody idle could run any of it */
+        cluster->recall_ns *= 2; /* no idle worker could run any of it */
     }
     mst_dispatch_watch(cluster);
 }

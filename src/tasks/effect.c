@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the machine gives out. What is to be sent follows from what it knows, one at a time, so that
- * nothing is stored of it; only lines for the user are. */
+/* The outputs of the machine. Messages are made from its state one at a time, so none is stored;
+ * only lines for the user are. */
 #include "base/panic.h"
 #include "tasks/machine.h"
 
@@ -17,7 +17,7 @@ void mst_effect_say(struct mst_cluster *cluster, enum mst_cluster_line line,
         saying = cluster->mem.alloc(cluster->mem.ctx, sizeof(*saying) + size);
     }
     if (!saying) {
-        return; /* a line less */
+        return; /* the line is dropped */
     }
     *saying = (struct mst_saying){.about = worker,
                                   .effect = {.type = MST_CLUSTER_SAY,
@@ -108,22 +108,22 @@ static bool send_owed(struct mst_cluster *cluster, struct mst_task_worker *worke
     return true;
 }
 
-static bool send_stray(struct mst_cluster *cluster, struct mst_task_worker *worker)
+static bool send_orphan(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    if (worker->stray_count > 0) {
-        cancel(cluster, worker, worker->strays[--worker->stray_count], cluster->series,
+    if (worker->orphan_count > 0) {
+        cancel(cluster, worker, worker->orphans[--worker->orphan_count], cluster->series,
                cluster->config.cancel_grace_ns / NS_PER_MS);
         return true;
     }
-    if (worker->stray_value_count > 0) {
+    if (worker->orphaned_value_count > 0) {
         mst_effect_message(cluster, worker, MST_CLUSTER_DROP);
-        cluster->message.value = worker->stray_values[--worker->stray_value_count];
+        cluster->message.value = worker->orphaned_values[--worker->orphaned_value_count];
         return true;
     }
     return false;
 }
 
-/* The welcome is the first; builds come before the runs that need them. */
+/* WELCOME goes first; a BUILD precedes the runs that need it. */
 static bool send_to(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     if (worker->owe_welcome) {
@@ -135,7 +135,7 @@ static bool send_to(struct mst_cluster *cluster, struct mst_task_worker *worker)
         cluster->message.left_ms = cluster->config.cancel_grace_ns / NS_PER_MS;
         return true;
     }
-    if (send_stray(cluster, worker)) {
+    if (send_orphan(cluster, worker)) {
         return true;
     }
     if (worker->owe_drain) {
@@ -195,7 +195,7 @@ static bool hang_up(struct mst_cluster *cluster)
     return true;
 }
 
-/* Closed, and everything that was to be said was said: also, to who drains, the last failure. */
+/* Closed, and everything was sent; a caller that drains has also taken the last failure. */
 static void end(struct mst_cluster *cluster)
 {
     bool undelivered = cluster->draining && cluster->pending.count > 0;

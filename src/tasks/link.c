@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: who is at the other end, and what becomes of what it says. */
+/* Connections: the worker at the other end, and its messages. */
 #include "base/panic.h"
 #include "proto/copy.h"
 #include "tasks/machine.h"
@@ -43,7 +43,7 @@ void mst_links_free(struct mst_cluster *cluster)
     }
 }
 
-/* Its worker is without a connection from now on. */
+/* Its worker has no connection from now on. */
 static void detach(struct mst_cluster *cluster, struct mst_task_link *link)
 {
     struct mst_task_worker *worker = link->worker;
@@ -56,8 +56,8 @@ static void detach(struct mst_cluster *cluster, struct mst_task_link *link)
     worker->link = NULL;
     worker->owe_welcome = false;
     worker->owe_builds = false;
-    worker->stray_count = 0;
-    worker->stray_value_count = 0;
+    worker->orphan_count = 0;
+    worker->orphaned_value_count = 0;
     cluster->connected--;
     cluster->slots -= worker->slots;
     mst_list_remove(&worker->todo);
@@ -133,7 +133,7 @@ static muster_status hello_judge(const struct mst_cluster *cluster,
         return cluster->end;
     }
     if (hello->term > cluster->config.term) {
-        return MUSTER_ESTALE; /* it obeys another */
+        return MUSTER_ESTALE; /* it follows a newer coordinator */
     }
     if (!mst_slice_equal(hello->cluster, cluster->config.name) || hello->slots == 0 ||
         hello->slots > MST_CLUSTER_SLOTS_MAX || hello->function_count > MST_CLUSTER_PARTS_MAX) {
@@ -177,22 +177,23 @@ static bool take(struct mst_cluster *cluster, struct mst_task_worker *worker,
 {
     const struct mst_mem *mem = &cluster->mem;
     struct mst_cluster_message *copy = hello_copy(mem, hello);
-    struct mst_attempt *strays = mst_mem_array(mem, (size_t)hello->held_count + 1, sizeof(*strays));
+    struct mst_attempt *orphans =
+        mst_mem_array(mem, (size_t)hello->held_count + 1, sizeof(*orphans));
     uint64_t *values = mst_mem_array(mem, (size_t)hello->value_count + 1, sizeof(*values));
 
-    if (!copy || !strays || !values || !blamed_room(cluster, worker, hello->slots) ||
+    if (!copy || !orphans || !values || !blamed_room(cluster, worker, hello->slots) ||
         !mst_task_worker_number(cluster, worker)) {
         mst_mem_release(mem, copy);
-        mst_mem_release(mem, strays);
+        mst_mem_release(mem, orphans);
         mst_mem_release(mem, values);
         return false;
     }
     mst_mem_release(mem, worker->hello);
-    mst_mem_release(mem, worker->strays);
-    mst_mem_release(mem, worker->stray_values);
+    mst_mem_release(mem, worker->orphans);
+    mst_mem_release(mem, worker->orphaned_values);
     worker->hello = copy;
-    worker->strays = strays;
-    worker->stray_values = values;
+    worker->orphans = orphans;
+    worker->orphaned_values = values;
     worker->slots = hello->slots;
     return true;
 }
@@ -216,7 +217,7 @@ static void start_delay(struct mst_cluster *cluster, struct mst_task_worker *wor
     }
 }
 
-/* Whether all results that it sent are here, or among what it holds. */
+/* Whether every result that it sent has arrived, or is among what it holds. */
 static bool is_whole(const struct mst_task_worker *worker, const struct mst_cluster_message *hello)
 {
     return hello->turn != 0 && hello->results != 0 && hello->results <= worker->results + 1;
@@ -231,12 +232,13 @@ static void accept(struct mst_cluster *cluster, struct mst_task_link *link,
     uint64_t came = whole ? worker->results + 1 - said->results : 0;
 
     if (again) {
-        mst_link_close(cluster, worker->link); /* it connected anew before the old end was seen */
+        mst_link_close(cluster,
+                       worker->link); /* it reconnected before the old connection was seen to end */
     }
     if (came > said->held_count) {
         came = said->held_count;
     }
-    if (came > 0) { /* WELCOME says so, and it holds them no more */
+    if (came > 0) { /* WELCOME acknowledges them, and it holds them no more */
         hello.held += came;
         hello.held_count -= (uint32_t)came;
     }
@@ -380,6 +382,6 @@ void mst_cluster_message(struct mst_cluster *cluster, uint64_t now_ns, uint64_t 
         link->worker->heard_ns = now_ns;
         heard(cluster, link, message);
     } else {
-        refuse(cluster, link, MUSTER_EPROTO); /* it did not wait for its WELCOME */
+        refuse(cluster, link, MUSTER_EPROTO); /* a second message before its WELCOME */
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes of a worker's runs when it is silent, lost, or back. Nothing runs twice at a time that
- * must not; a closure that costs workers is found out, and its neighbours are not blamed. */
+/* What becomes of a worker's runs when it is silent, lost, or back. A closure that must not run
+ * twice never does; one that costs workers is found, and its neighbours are not blamed. */
 #include "base/panic.h"
 #include "tasks/machine.h"
 
@@ -41,7 +41,7 @@ static bool runs_what_stops(const struct mst_task_worker *worker)
     return false;
 }
 
-/* When the time of its attempt is over, as far as one can know. */
+/* When the time limit of its attempt ends; presumed, for its worker measures it. */
 static uint64_t overdue_ns(const struct mst_closure *closure)
 {
     return closure->run_limit_ns == 0 ? NEVER
@@ -76,15 +76,15 @@ static bool was_made_to_stop(const struct mst_cluster *cluster,
 }
 
 /* Whether what ran on a lost worker may have been why. A machine that is lost or cut off takes its
- * workers along whatever they run (LEASE); one that drains is ended by somebody else's will. */
+ * workers along whatever they run (LEASE); one that drains is ended on purpose. */
 static bool may_be_to_blame(const struct mst_cluster *cluster, const struct mst_task_worker *worker)
 {
     return worker->end.cause != MST_CAUSE_LEASE && !worker->draining &&
            !was_made_to_stop(cluster, worker);
 }
 
-/* The one before the last is bad luck as well as any: before it is judged it runs alone, where its
- * worker's end can be nobody else's fault. */
+/* Before the last loss that is allowed the closure runs alone: there no other closure can be the
+ * cause. */
 static void count_loss(struct mst_cluster *cluster, struct mst_closure *closure,
                        const struct mst_task_worker *worker, bool shared)
 {
@@ -94,7 +94,7 @@ static void count_loss(struct mst_cluster *cluster, struct mst_closure *closure,
                                         (uint32_t)closure->losses + 1 >= cluster->config.poison);
 }
 
-/* What is known of it has changed while it was in the queue: it goes to where it belongs now. */
+/* Its losses or suspects changed while it was queued: it moves to where it belongs now. */
 static void reconsider(struct mst_cluster *cluster, struct mst_closure *closure)
 {
     bool waits = closure->where == MST_WHERE_BACKOFF;
@@ -112,7 +112,7 @@ static void reconsider(struct mst_cluster *cluster, struct mst_closure *closure)
     }
 }
 
-/* Those that were put back when it went silent: now it is known what became of it. */
+/* Judges the closures that were put back when the worker went silent: its fate is known now. */
 static void resolve(struct mst_cluster *cluster, struct mst_task_worker *worker, bool blamed)
 {
     for (uint32_t i = 0; i < worker->blamed_count; i++) {
@@ -144,7 +144,7 @@ static bool stays(const struct mst_closure *closure, bool all)
     return !all && !closure->idempotent;
 }
 
-/* Its worker is gone, or forgot it. */
+/* Its worker is lost, or has forgotten it. */
 static void put_back(struct mst_cluster *cluster, struct mst_closure *closure)
 {
     cluster->put_back++;
@@ -181,7 +181,7 @@ void mst_loss_silent(struct mst_cluster *cluster, struct mst_task_worker *worker
     uint32_t count = worker->running_count + worker->prefetched_count;
 
     if (!mst_task_worker_here(worker) || worker->link) {
-        return; /* settled already; or it is heard */
+        return; /* settled already, or connected */
     }
     if (now) {
         put_back_silent(cluster, worker, true);
@@ -203,7 +203,7 @@ void mst_loss_silent(struct mst_cluster *cluster, struct mst_task_worker *worker
 
 static void put_back_lost(struct mst_cluster *cluster, struct mst_task_worker *worker, bool blamed)
 {
-    /* What was prefetched may have begun: then the news of it died with the worker. */
+    /* What was prefetched may have begun: the report of it was lost with the worker. */
     bool shared = worker->running_count + worker->prefetched_count > 1 || worker->blamed_count > 0;
 
     worker->blamed_shared = worker->blamed_shared || (worker->running_count > 0 && shared);
@@ -230,7 +230,7 @@ void mst_loss_lost(struct mst_cluster *cluster, struct mst_task_worker *worker, 
 
     worker->end = end;
     if (worker->number == MST_WORKER_NONE) {
-        return; /* it never was a worker */
+        return; /* it never connected */
     }
     if (worker->link) {
         mst_link_close(cluster, worker->link);
@@ -294,7 +294,7 @@ static void not_held(struct mst_cluster *cluster, struct mst_closure *closure, b
     }
 }
 
-/* An attempt that it holds and that is not current is cancelled. */
+/* An attempt that it holds and that is not current is orphaned: it is cancelled. */
 void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker, bool whole)
 {
     const struct mst_cluster_message *hello = worker->hello;
@@ -306,7 +306,7 @@ void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker, 
         if (closure) {
             closure->held = true;
         } else {
-            worker->strays[worker->stray_count++] = hello->held[i];
+            worker->orphans[worker->orphan_count++] = hello->held[i];
         }
     }
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {

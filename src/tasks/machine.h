@@ -8,9 +8,8 @@
  * sees. series.c: failures and their delivery, cancelling. workers.c: the workers. link.c: their
  * connections. dispatch.c: which worker runs what next. loss.c: what becomes of a worker's runs
  * when it is away. poison.c: closures that cost workers. result.c: what becomes of an attempt.
- * value.c: per-worker values.
- * state_server.c: reports of these. effect.c: the outputs. check.c: the invariants. counts.c: what
- * status and metrics show. */
+ * value.c: per-worker values. state_server.c: reports of state servers. effect.c: the outputs.
+ * check.c: the invariants. counts.c: what status and metrics show. */
 
 #include "base/histogram.h"
 #include "base/list.h"
@@ -25,7 +24,7 @@ enum {
     MST_CLUSTER_PREFETCH_MAX = 256,        /* of each slot */
     MST_CLUSTER_PREFETCH_NS = 1000000,     /* of work, of each slot */
     MST_CLUSTER_PREFETCH_BYTES = 16 << 20, /* of arguments, which lie here twice until then */
-    MST_CLUSTER_RECALL_NS = 5000000,       /* prefetched for so long: somebody idle may have it */
+    MST_CLUSTER_RECALL_NS = 5000000,       /* prefetched for so long: an idle worker may take it */
     MST_CLUSTER_SLOTS_MAX = 65536,
     MST_CLUSTER_LINES_MAX = 1024, /* not yet given out; more are dropped */
     MST_CLUSTER_STUCK_MAX = 16,   /* lines of the watchdog at once, of what runs */
@@ -58,7 +57,7 @@ struct mst_task_failure {
 struct mst_kind {
     struct mst_table_node node;
     struct mst_list all;
-    struct mst_list ready;         /* something is queued, and perhaps somebody can run it */
+    struct mst_list ready;         /* something is queued, and perhaps a worker can run it */
     struct mst_list fifo;          /* closures as they were admitted */
     struct mst_tree again;         /* those that came back, by number */
     struct mst_task_alarm unknown; /* no worker has it */
@@ -68,9 +67,9 @@ struct mst_kind {
     uint32_t version;
     uint32_t providers; /* connected ones */
     uint32_t run_ns;    /* measured; 0: not yet */
-    uint64_t unable;    /* the last round of taking back in which nobody idle had it */
-    bool stuck;         /* nobody has room for it, until somebody has */
-    bool resolved;      /* somebody had it once */
+    uint64_t unable;    /* the last round of taking back in which no idle worker had it */
+    bool stuck;         /* no worker has room for it, until one has */
+    bool resolved;      /* a worker had it once */
     struct mst_slice name;
     char bytes[];
 };
@@ -140,7 +139,7 @@ struct mst_closure {
     bool released;
     bool ending;   /* stopping because the series ends */
     bool recalled; /* it was asked for, or is to be */
-    bool held;     /* while its worker comes back: it says so */
+    bool held;     /* its worker, which comes back, listed it */
 };
 
 static inline const struct mst_part *mst_closure_parts(const struct mst_closure *closure)
@@ -181,8 +180,8 @@ struct mst_task_worker {
     char *host;
     size_t host_size;
     struct mst_cluster_message *hello; /* a copy, with its functions; NULL: not yet */
-    struct mst_attempt *strays;        /* to be cancelled; one allocation */
-    uint64_t *stray_values;            /* to be dropped; one allocation */
+    struct mst_attempt *orphans;       /* to be cancelled; one allocation */
+    uint64_t *orphaned_values;         /* to be dropped; one allocation */
     uint64_t *blamed;                  /* closures that ran when it went silent */
     uint64_t overdue_ns;               /* when the time of the first of those was over; NEVER */
     uint64_t incarnation, pid, load_ns, load_bytes, done;
@@ -190,7 +189,7 @@ struct mst_task_worker {
     uint64_t connection; /* the last one of this incarnation */
     uint64_t heard_ns;   /* when its last message came */
     uint32_t number, index;
-    uint32_t slots, stray_count, stray_value_count, blamed_count, blamed_room;
+    uint32_t slots, orphan_count, orphaned_value_count, blamed_count, blamed_room;
     uint32_t running_count, prefetched_count;
     uint32_t losses;
     enum mst_room room;
@@ -211,14 +210,14 @@ struct mst_task_link {
     uint64_t connection;
     muster_status refused; /* OK: no */
     bool owe_refused;
-    bool closing; /* nothing is heard of it any more */
+    bool closing; /* no further message is taken from it */
 };
 
 /* ---- per-worker values ---- */
 
 struct mst_entry {
     enum mst_closure_state state; /* ABORTED, RUNNING: being built; VALUE, FAILED */
-    bool held;                    /* ABORTED, and yet its worker said that it has it */
+    bool held;                    /* ABORTED, and yet its worker listed it */
     struct mst_task_result *result;
     struct mst_task_failure *failure;
 };
@@ -368,7 +367,7 @@ bool mst_closure_settled(const struct mst_closure *closure);
 bool mst_closure_out(const struct mst_closure *closure);
 void mst_closure_alarm(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_closure_due(struct mst_cluster *cluster, struct mst_task_alarm *alarm);
-/* Settles it, wherever it is. `failure` is taken; NULL: nothing more to say. */
+/* Settles it, wherever it is. `failure` is taken; NULL: the plain text of its origin. */
 void mst_closure_fail(struct mst_cluster *cluster, struct mst_closure *closure,
                       enum mst_origin origin, struct mst_task_failure *failure);
 void mst_closure_value(struct mst_cluster *cluster, struct mst_closure *closure,

@@ -27,7 +27,7 @@ uint64_t mst_cluster_publisher_deadline_ns(const struct mst_cluster_publisher *p
     return publisher->stirred ? publisher->due_ns : UINT64_MAX;
 }
 
-/* Those that ever came: a member that is no worker of this cluster is only known to it. */
+/* Counts the workers that ever connected, without other members of the job. */
 static void look_at_workers(struct mst_cluster_status *out, uint64_t now_ns,
                             const struct mst_cluster *cluster)
 {

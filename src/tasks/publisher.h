@@ -2,7 +2,7 @@
 #ifndef MST_TASKS_PUBLISHER_H
 #define MST_TASKS_PUBLISHER_H
 
-/* When a coordinator tells of itself, and what: at most once a second, and only what changed. The
+/* When a coordinator publishes its status: at most once a second, and only what changed. The
  * value is for the key mst_cluster_status_key, which is owned as the cluster's own key is. */
 
 #include "tasks/coordinator.h"
@@ -25,7 +25,7 @@ void mst_cluster_publisher_init(struct mst_cluster_publisher *publisher, uint64_
 /* Something happened in the cluster: after each turn in which it was given anything. */
 void mst_cluster_publisher_stir(struct mst_cluster_publisher *publisher);
 
-/* When to call the next one at the latest. UINT64_MAX: there is nothing to tell. */
+/* When to call the next one at the latest. UINT64_MAX: there is nothing to publish. */
 uint64_t mst_cluster_publisher_deadline_ns(const struct mst_cluster_publisher *publisher);
 
 /* The size of `text`, which is to be put; 0: nothing is, at present. Not while a put of it is still

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions, and what is queued for each: as admitted in a list, and what came back, which keeps
- * its number and so its turn, in a tree beside it. */
+/* Functions, and what is queued for each: a list in the order of admission, and a tree of what came
+ * back, which keeps its number and so its turn. */
 #include "base/panic.h"
 #include "tasks/machine.h"
 
@@ -32,7 +32,7 @@ static bool is_kind(const struct mst_kind *kind, struct mst_slice name, uint32_t
 
 static uint64_t kind_hash(struct mst_slice name, uint32_t version)
 {
-    /* The program's own names and its workers': nobody gains by making them collide. */
+    /* Names of the program and its workers: no attacker gains by a collision. */
     static const struct mst_table_secret none = {{0, 0}};
 
     return mst_table_hash(&none, name) + version;
@@ -72,13 +72,13 @@ static void provide(struct mst_cluster *cluster, struct mst_kind *kind,
     }
     kind->providers++;
     kind->stuck = false;
-    /* Where another one had it before, nothing waited for this one. */
+    /* Where another worker had it before, nothing waited for this one. */
     mst_histogram_add(&cluster->timers[MST_TIMER_RESOLVE],
                       kind->resolved ? 0 : cluster->now_ns - kind->created_ns, 1);
     kind->resolved = true;
 }
 
-/* One that is to run alone, and so is not in its function's queue. */
+/* A closure that must run alone, which is not in its function's queue. */
 static struct mst_closure *alone_of(const struct mst_cluster *cluster, const struct mst_kind *kind)
 {
     MST_TREE_EACH(closure, &cluster->alone, struct mst_closure, place.tree) {
@@ -89,7 +89,7 @@ static struct mst_closure *alone_of(const struct mst_cluster *cluster, const str
     return NULL;
 }
 
-/* An empty queue waits for nobody; and without workers everything waits. */
+/* An empty queue waits for no function; without workers everything waits. */
 static void watch_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
 {
     bool waits = kind->providers == 0 && cluster->connected > 0 &&
@@ -253,7 +253,7 @@ void mst_queue_append(struct mst_cluster *cluster, struct mst_closure *closure)
     is_ready(cluster, kind);
 }
 
-/* Where its number says; one that may cost a worker apart from the others. */
+/* In the order of numbers; a closure that may cost a worker is kept apart. */
 void mst_queue_return(struct mst_cluster *cluster, struct mst_closure *closure)
 {
     struct mst_tree *tree = closure->alone ? &cluster->alone : &closure->kind->again;

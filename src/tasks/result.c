@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes of an attempt: a value, another attempt, or a failure. Decided by the origin that its
- * worker names, never by a text. */
+/* What becomes of an attempt: a value, another attempt, or a failure. The origin that its worker
+ * names decides, never a text. */
 #include "base/panic.h"
 #include "tasks/machine.h"
 
@@ -20,7 +20,7 @@ static struct mst_closure *current(const struct mst_cluster *cluster,
     return closure;
 }
 
-/* As if it had not come: it is sent again. */
+/* As if it had not arrived: it is sent again. */
 static void starved(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     worker->results--;
@@ -189,7 +189,7 @@ static void failed(struct mst_cluster *cluster, struct mst_task_worker *worker,
         return;
     }
     origin = shown(cluster, closure, failure);
-    /* Of an attempt that ran out of time its worker may know more than that. */
+    /* The worker may know more about an attempt that ran out of time. */
     if ((origin == (enum mst_origin)closure->stopping &&
          !(origin == MST_ORIGIN_DEADLINE && failure->origin == MST_ORIGIN_DEADLINE)) ||
         origin == MST_ORIGIN_LOST) {
@@ -259,7 +259,7 @@ void mst_result_progress(struct mst_cluster *cluster, struct mst_task_worker *wo
     cluster->progress_ns = cluster->now_ns;
     progress = cluster->mem.alloc(cluster->mem.ctx, sizeof(*progress) + size);
     if (!progress) {
-        return; /* the next one says more */
+        return; /* the next report replaces it */
     }
     progress->reported_ns = cluster->now_ns;
     progress->fraction = message->fraction;

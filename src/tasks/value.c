@@ -206,7 +206,7 @@ void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker
 
     for (uint32_t i = 0; i < hello->value_count; i++) {
         if (!mst_value_find(cluster, hello->values[i])) {
-            worker->stray_values[worker->stray_value_count++] = hello->values[i];
+            worker->orphaned_values[worker->orphaned_value_count++] = hello->values[i];
         }
     }
     MST_EACH(value, &cluster->values_all, struct mst_value, place) {
@@ -216,7 +216,7 @@ void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker
         if (entry->state == MST_CLOSURE_RUNNING || (entry->state == MST_CLOSURE_VALUE && !there)) {
             entry_clear(cluster, entry);
         }
-        /* How far it is there is asked for where it is needed; to be dropped it is in any case. */
+        /* Its state there is asked for when it is needed; a drop reaches it in any case. */
         entry->held = there && entry->state == MST_CLOSURE_ABORTED;
     }
 }
@@ -292,7 +292,7 @@ void mst_value_built(struct mst_cluster *cluster, struct mst_task_worker *worker
     struct mst_failure failure = message->failure;
 
     if (!value || entry->state == MST_CLOSURE_ABORTED) {
-        return; /* it was dropped meanwhile */
+        return; /* dropped meanwhile */
     }
     cluster->progress_ns = cluster->now_ns;
     if (message->failure.origin == MST_ORIGIN_LOST) {
@@ -313,7 +313,7 @@ void mst_value_built(struct mst_cluster *cluster, struct mst_task_worker *worker
         mst_link_break(cluster, worker->link);
         return;
     }
-    if (fresh.failure) { /* nobody may ever need it, and then nobody else tells */
+    if (fresh.failure) { /* if no closure needs it, this line is the only report */
         mst_effect_say(cluster, MST_CLUSTER_LINE_UNBUILT, worker, 0, value->number,
                        message->failure.text);
     }

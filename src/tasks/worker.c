@@ -123,7 +123,7 @@ void mst_worker_free(struct mst_worker *worker)
 
 /* ---- the connection ---- */
 
-/* Results stay; what else was to be said is said again, or not at all. */
+/* Results are kept; other messages are sent again if the next connection needs them. */
 static void link_break(struct mst_worker *worker, enum mst_worker_link to)
 {
     uint64_t delay_ns = worker->config.backoff_ns;
@@ -164,7 +164,7 @@ bool mst_worker_may_connect(const struct mst_worker *worker)
            worker->end != MST_WORKER_ENDS;
 }
 
-/* What it still runs or has results of, and its values. */
+/* The attempts that it runs or has results of, and its values. */
 static bool hello_fill(struct mst_worker *worker)
 {
     size_t values = worker->values.count * sizeof(uint64_t);
@@ -221,7 +221,7 @@ void mst_worker_gone(struct mst_worker *worker, uint64_t now_ns)
 {
     worker->now_ns = now_ns;
     if (worker->link == MST_LINK_CLOSING) {
-        worker->link = MST_LINK_NONE; /* it was quicker */
+        worker->link = MST_LINK_NONE; /* it was closed from the other side first */
     } else if (worker->link != MST_LINK_NONE) {
         if (worker->link == MST_LINK_WELCOMED) {
             mst_worker_say(worker, "the connection to the coordinator broke; runs that go on: ",
@@ -234,14 +234,14 @@ void mst_worker_gone(struct mst_worker *worker, uint64_t now_ns)
 
 /* ---- terms ---- */
 
-/* Nobody wants anything any more of what is here. */
+/* No coordinator waits for anything that is here. */
 static void abandon(struct mst_worker *worker)
 {
     struct mst_tree_node *next;
 
     mst_worker_hang_up(worker);
     outbox_clear(worker, true);
-    mst_worker_send_again(worker, worker->results); /* none: all that was sent is forgotten */
+    mst_worker_send_again(worker, worker->results); /* none: all sent results are freed */
     worker->results = 0;
     worker->forgot = true;
     for (uint32_t i = 0; i < worker->config.slots; i++) {
@@ -271,7 +271,7 @@ static void abandon(struct mst_worker *worker)
     worker->clearing = true;
 }
 
-static void tell_of_end(struct mst_worker *worker)
+static void report_end(struct mst_worker *worker)
 {
     if (worker->there) {
         mst_worker_say(worker, "a term is over; runs that are made to stop: ", worker->busy,
@@ -286,13 +286,13 @@ void mst_worker_coordinator(struct mst_worker *worker, uint64_t now_ns, uint64_t
 
     worker->now_ns = now_ns;
     if (term != 0 && !newer && (term < worker->term || worker->there)) {
-        return; /* old news, or none */
+        return; /* outdated, or known */
     }
     if (newer || term == 0) {
-        tell_of_end(worker);
+        report_end(worker);
         abandon(worker);
         worker->there = false;
-        worker->forgot = !newer; /* of the new one there is nothing to forget */
+        worker->forgot = !newer; /* a new term has no results to forget */
     }
     if (address.size > MST_WORKER_ADDRESS_ROOM) {
         mst_worker_say(worker,
@@ -345,7 +345,7 @@ void mst_worker_ended(struct mst_worker *worker, uint64_t now_ns, muster_status 
     mst_worker_advance(worker);
 }
 
-/* Everything is handed in, or nobody is there to take it. */
+/* All results are sent, or there is no coordinator to take them. */
 static bool has_drained(const struct mst_worker *worker)
 {
     bool empty = mst_list_empty(&worker->outbox) && !worker->sending;

@@ -2,11 +2,11 @@
 #ifndef MST_TASKS_WORKER_H
 #define MST_TASKS_WORKER_H
 
-/* The worker's side, as a pure machine: which coordinator to obey, what to run, what to hand in.
- * Only the largest term that it has seen is obeyed. What it runs for another is cancelled, and
- * nothing of the new one begins before the last of the old one has stopped. When the connection
- * breaks, what has begun goes on, and its results are handed in when the same term is back; nothing
- * new begins meanwhile, for the coordinator may have given it to others.
+/* The worker's side, as a pure machine: which coordinator to follow, what to run, what to send.
+ * It follows the largest term that it has seen. Runs of another term are cancelled, and no run of
+ * the new term begins before the last of the old one has stopped. When the connection breaks, runs
+ * that have begun continue, and their results are sent when the same term is back; no other run
+ * begins meanwhile, for the coordinator may have sent it to other workers.
  *
  * Runs begin in the order in which they came: only the first `slots` of those that are not answered
  * may have begun, which is what the coordinator presumes. A run whose value is still being built,
@@ -82,8 +82,8 @@ void mst_worker_finished(struct mst_worker *worker, uint64_t now_ns, uint32_t sl
 void mst_worker_built(struct mst_worker *worker, uint64_t now_ns, uint64_t value,
                       const struct mst_failure *failure, struct mst_parts parts);
 
-/* A value of this worker is gone although the worker is not (its child crashed): it is built again,
- * from the same BUILD. */
+/* A value is lost although the worker is not (its child crashed): it is built again from the same
+ * BUILD. */
 void mst_worker_value_lost(struct mst_worker *worker, uint64_t now_ns, uint64_t value);
 
 void mst_worker_progress(struct mst_worker *worker, uint64_t now_ns, uint32_t slot, double fraction,

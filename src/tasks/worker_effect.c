@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the worker's machine gives out, and what is always true of it. */
+/* The outputs of the worker's machine, and its invariants. */
 #include "base/digest.h"
 #include "base/panic.h"
 #include "base/text.h"

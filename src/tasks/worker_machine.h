@@ -4,7 +4,7 @@
 
 /* What the files of the worker's machine share. worker.c: the inputs of its shell, and the way from
  * term to term. worker_run.c: slots and runs. worker_value.c: per-worker values. worker_message.c:
- * what the coordinator says. worker_effect.c: what is given out, and the checks. */
+ * messages of the coordinator. worker_effect.c: the outputs, and the invariants. */
 
 #include "base/list.h"
 #include "base/prng.h"
@@ -25,8 +25,7 @@ enum {
 };
 
 /*  NONE -> CONNECTING -> HELLO -> WELCOMED
- *    ^         |           |         |        gone, or it is to hang up (CLOSING until that is
- * done)
+ *    ^         |           |         |        lost; or closed from here: CLOSING until that is done
  *    +---------+-----------+---------+ */
 enum mst_worker_link {
     MST_LINK_NONE = 0,
@@ -69,7 +68,7 @@ struct mst_worker_value {
     struct mst_list link;      /* of builds, or of drops */
     struct mst_worker_out out; /* of outbox: its BUILT */
     enum mst_value_state state;
-    bool dropped; /* the coordinator needs it no more: as soon as nobody uses it, it goes */
+    bool dropped; /* the coordinator needs it no more: freed once no run uses it */
     bool shown;   /* to the shell, by BUILD: which is then owed a DROP */
     uint32_t users;
     void *content; /* of its BUILT */
@@ -82,7 +81,7 @@ struct mst_worker_slot {
     struct mst_list start, stop;    /* effects that are due */
     enum mst_origin why;            /* it was asked to stop; NONE: it was not */
     bool killed;
-    bool old; /* of a term that is over: nobody wants the result */
+    bool old; /* of a term that is over: its result is discarded */
     uint64_t deadline_ns, kill_ns;
 };
 
@@ -101,7 +100,7 @@ struct mst_worker {
     uint64_t now_ns;
     struct mst_prng prng;
 
-    /* Whom to obey. */
+    /* The coordinator to follow. */
     uint64_t term; /* the largest one seen */
     bool there;    /* its key is */
     size_t address_size;
@@ -109,7 +108,7 @@ struct mst_worker {
 
     enum mst_worker_link link;
     uint64_t retry_ns, linger_ns; /* until then a drained one waits for its coordinator */
-    uint64_t turn;                /* connections on which it said HELLO */
+    uint64_t turn;                /* connections on which it sent HELLO */
     uint32_t failures;            /* to connect, in a row */
     uint32_t number;
     uint64_t grace_ms; /* of this coordinator, for what is overdue; 0: it names none */
@@ -125,8 +124,7 @@ struct mst_worker {
     struct mst_list outbox;
     uint64_t kept; /* bytes of runs that are answered */
 
-    /* Whether a result that was sent came in is only known when the next WELCOME says so. The last
-     * ones are kept until then. */
+    /* The next WELCOME acknowledges results that were sent; the last ones are kept until then. */
     struct mst_list sent;
     uint64_t sent_bytes;
     uint64_t results; /* sent in this term, `sent` being the last of them */
@@ -143,7 +141,7 @@ struct mst_worker {
     char lines[MST_WORKER_LINES][MST_WORKER_LINE_ROOM];
     struct mst_worker_effect effect;
     struct mst_worker_out *sending;
-    bool clearing;    /* what ran for a term that is over: nothing begins before it is gone */
+    bool clearing;    /* what ran for a term that is over: nothing begins before it has ended */
     bool sending_old; /* what is being sent is of such a term */
     bool owe_hello, out;
 };
@@ -154,7 +152,7 @@ void mst_worker_say(struct mst_worker *worker, const char *words, uint64_t numbe
 void mst_worker_hang_up(struct mst_worker *worker);
 bool mst_worker_may_connect(const struct mst_worker *worker);
 bool mst_worker_is_over(const struct mst_worker *worker); /* END is due */
-/* It is not what a coordinator says: hangs up. */
+/* The coordinator broke the protocol: hangs up. */
 void mst_worker_lie(struct mst_worker *worker, const char *what);
 void mst_worker_advance(struct mst_worker *worker);
 
@@ -201,7 +199,7 @@ bool mst_worker_value_take(struct mst_worker *worker, const struct mst_cluster_m
 void mst_worker_value_drop(struct mst_worker *worker, struct mst_worker_value *value);
 void mst_worker_value_again(struct mst_worker *worker, struct mst_worker_value *value);
 void mst_worker_value_tell(struct mst_worker *worker, struct mst_worker_value *value);
-/* A dropped one that nobody uses goes. */
+/* Frees a dropped value that no run uses. */
 void mst_worker_value_settle(struct mst_worker *worker, struct mst_worker_value *value);
 void mst_worker_value_free(struct mst_worker *worker, struct mst_worker_value *value);
 

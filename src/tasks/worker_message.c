@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the coordinator says to the worker. */
+/* Messages of the coordinator. */
 #include "base/panic.h"
 #include "tasks/worker_machine.h"
 
 static void take_welcome(struct mst_worker *worker, const struct mst_cluster_message *message)
 {
     if (message->term != worker->term) {
-        /* Its key says another one: the news of that is on its way. */
+        /* Its key names another term: the change of the key is on its way. */
         mst_worker_say(worker, "hung up: the coordinator reached has the term ", message->term,
                        mst_slice_of(NULL, 0));
         mst_worker_hang_up(worker);
@@ -49,7 +49,8 @@ static void take_run(struct mst_worker *worker, const struct mst_cluster_message
     struct mst_worker_run *run;
 
     if (!is_run_sane(worker, message)) {
-        mst_worker_lie(worker, "a run that is here already, has no number, or is one too many");
+        mst_worker_lie(worker,
+                       "a RUN without a number, of an attempt that is here, or beyond the limit");
         return;
     }
     if (!mst_worker_run_take(worker, message)) {
@@ -73,7 +74,7 @@ static void take_cancel(struct mst_worker *worker, const struct mst_cluster_mess
     uint64_t grace_ns = worker->config.cancel_grace_ns;
 
     if (!run || run->state == MST_RUN_ANSWERED) {
-        return; /* its result is on its way */
+        return; /* its result is being sent */
     }
     if (mst_worker_run_recall(worker, run)) {
         mst_worker_run_end(worker, run, MST_ORIGIN_CANCELLED, "cancelled before it began");
@@ -99,13 +100,13 @@ static void take_build(struct mst_worker *worker, const struct mst_cluster_messa
     struct mst_worker_value *value = mst_worker_value_find(worker, message->value);
 
     if (value && value->dropped) {
-        mst_worker_lie(worker, "a value to be built that was dropped");
+        mst_worker_lie(worker, "a BUILD of a value that was dropped");
     } else if (value && value->state == MST_VALUE_FAILED) {
         mst_worker_value_again(worker, value);
     } else if (value) {
         mst_worker_value_tell(worker, value);
     } else if (worker->values.count >= MST_WORKER_VALUES_MAX) {
-        mst_worker_lie(worker, "more per-worker values than there can be");
+        mst_worker_lie(worker, "a BUILD beyond the limit of per-worker values");
     } else if (!mst_worker_value_take(worker, message)) {
         mst_worker_say(worker, "hung up: there was no memory for the value ", message->value,
                        mst_slice_of(NULL, 0));
@@ -137,13 +138,13 @@ static void take(struct mst_worker *worker, const struct mst_cluster_message *me
         [MST_CLUSTER_BUILD] = take_build,
         [MST_CLUSTER_DROP] = take_drop,
         [MST_CLUSTER_DRAIN] = take_drain,
-        [MST_CLUSTER_REFUSED] = take_refused, /* superseded, or it knows that this one was lost */
+        [MST_CLUSTER_REFUSED] = take_refused, /* it is superseded, or has this worker as lost */
     };
 
     if (message->type < sizeof(takes) / sizeof(takes[0]) && takes[message->type]) {
         takes[message->type](worker, message);
     } else {
-        mst_worker_lie(worker, "what only a worker says, or a second welcome");
+        mst_worker_lie(worker, "a message of a worker, or a second WELCOME");
     }
 }
 
@@ -158,7 +159,7 @@ void mst_worker_message(struct mst_worker *worker, uint64_t now_ns,
     } else if (worker->link == MST_LINK_HELLO && message->type == MST_CLUSTER_REFUSED) {
         take_refused(worker, message);
     } else if (worker->link == MST_LINK_HELLO) {
-        mst_worker_lie(worker, "something before its welcome");
+        mst_worker_lie(worker, "a message before its WELCOME");
     }
     mst_worker_advance(worker);
 }

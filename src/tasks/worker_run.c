@@ -201,7 +201,7 @@ void mst_worker_sent(struct mst_worker *worker, struct mst_worker_run *run)
     }
 }
 
-/* Before what ended since. */
+/* Puts them before the results that came since. */
 void mst_worker_send_again(struct mst_worker *worker, uint64_t heard)
 {
     uint64_t more = worker->results > heard ? worker->results - heard : 0;
@@ -220,7 +220,7 @@ void mst_worker_send_again(struct mst_worker *worker, uint64_t heard)
     worker->forgot = false;
 }
 
-/* The oldest results go first: their closures are put back. Not what HELLO said is here. */
+/* Drops the oldest results first: their closures are put back. Never one that HELLO listed. */
 void mst_worker_trim(struct mst_worker *worker)
 {
     uint64_t gone = 0;
@@ -242,7 +242,7 @@ void mst_worker_trim(struct mst_worker *worker)
     }
     if (gone > 0) {
         worker->forgot = true;
-        mst_worker_say(worker, "results dropped, for the coordinator stays away: ", gone,
+        mst_worker_say(worker, "results dropped while the coordinator was away: ", gone,
                        mst_slice_of(NULL, 0));
     }
 }
@@ -395,7 +395,7 @@ static bool value_begin(struct mst_worker *worker, struct mst_worker_slot *slot)
     return false;
 }
 
-/* The first one that may, of those that the coordinator presumes to have begun. */
+/* The first run that may begin, of those that the coordinator presumes to have begun. */
 static bool run_next(struct mst_worker *worker, struct mst_worker_slot *slot)
 {
     uint32_t seen = 0;
@@ -471,7 +471,7 @@ static void note(struct mst_worker *worker, uint32_t slot, struct mst_cluster_me
     note = worker->mem.alloc(worker->mem.ctx,
                              sizeof(*note) + mst_copy_size(&mst_cluster_fields, message));
     if (!note) {
-        return; /* nobody waits for it */
+        return; /* nothing waits for it */
     }
     message->attempt = run->message.attempt;
     message->series = run->message.series;

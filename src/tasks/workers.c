@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The workers: the places of the job, who fills them, and what each could take. */
+/* The workers: the places of the job, their incarnations, and what each could take. */
 #include "base/panic.h"
 #include "tasks/machine.h"
 
@@ -50,8 +50,8 @@ bool mst_task_worker_usable(const struct mst_task_worker *worker)
            !worker->alone && !mst_tree_linked(&worker->start.node);
 }
 
-/* As many as it runs and the least of prefetching; or, if these are short, some work of time, and
- * not more of it than it takes to keep the connection busy. */
+/* Its slots and the configured prefetch; or, of short functions, enough work to keep the connection
+ * busy. */
 static bool has_credit(const struct mst_cluster *cluster, const struct mst_task_worker *worker)
 {
     uint64_t count = (uint64_t)worker->running_count + worker->prefetched_count;
@@ -67,7 +67,7 @@ void mst_task_worker_update(struct mst_cluster *cluster, struct mst_task_worker 
 {
     enum mst_room room = MST_ROOM_NONE;
 
-    if (worker->reserved && !mst_task_worker_usable(worker)) { /* another may have it */
+    if (worker->reserved && !mst_task_worker_usable(worker)) { /* another closure may reserve it */
         worker->reserved->worker = NULL;
         worker->reserved = NULL;
     }
@@ -168,7 +168,7 @@ static struct mst_task_worker *worker_new(struct mst_cluster *cluster, uint32_t 
     return worker;
 }
 
-/* Members that never say HELLO have none. */
+/* A member that never sends HELLO has no number. */
 bool mst_task_worker_number(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     if (worker->number != MST_WORKER_NONE) {
@@ -203,7 +203,7 @@ static void worker_state(struct mst_cluster *cluster, struct mst_task_worker *wo
                          enum mst_worker_state state, struct mst_worker_end end)
 {
     if (!mst_task_worker_here(worker)) {
-        return; /* only another incarnation comes back */
+        return; /* only a new incarnation comes back */
     }
     worker->state = state;
     if (!is_here(state)) {
@@ -256,7 +256,7 @@ muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, u
     } else if (incarnation == worker->incarnation) {
         worker_state(cluster, worker, state, end);
     } else {
-        return MUSTER_OK; /* old news */
+        return MUSTER_OK; /* outdated */
     }
     worker_host(cluster, worker, host);
     if (is_here(worker->state) && cluster->hellos > 0) {
@@ -286,8 +286,8 @@ void mst_workers_free(struct mst_cluster *cluster)
         mst_table_remove(&cluster->workers_by_index, &worker->node);
         mst_mem_release(&cluster->mem, worker->host);
         mst_mem_release(&cluster->mem, worker->hello);
-        mst_mem_release(&cluster->mem, worker->strays);
-        mst_mem_release(&cluster->mem, worker->stray_values);
+        mst_mem_release(&cluster->mem, worker->orphans);
+        mst_mem_release(&cluster->mem, worker->orphaned_values);
         mst_mem_release(&cluster->mem, worker->blamed);
         mst_mem_release(&cluster->mem, worker);
     }
