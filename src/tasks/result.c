@@ -162,7 +162,8 @@ static enum mst_origin shown(const struct mst_cluster *cluster, const struct mst
     if (origin == MST_ORIGIN_CANCELLED) {
         return MST_ORIGIN_LOST; /* not by us: what became of it is unknown */
     }
-    return origin == MST_ORIGIN_LOST || origin == MST_ORIGIN_POISON || origin == MST_ORIGIN_RETURNED
+    return origin == MST_ORIGIN_LOST || origin == MST_ORIGIN_POISON ||
+                   origin == MST_ORIGIN_RETURNED || origin >= MST_ORIGINS
                ? MST_ORIGIN_INTERNAL
                : origin;
 }
