@@ -163,7 +163,7 @@ static enum mst_origin shown(const struct mst_cluster *cluster, const struct mst
         return MST_ORIGIN_LOST; /* not by us: what became of it is unknown */
     }
     return origin == MST_ORIGIN_LOST || origin == MST_ORIGIN_POISON ||
-                   origin == MST_ORIGIN_RETURNED || origin >= MST_ORIGINS
+                   origin == MST_ORIGIN_RETURNED || origin > MST_ORIGIN_RETRYABLE
                ? MST_ORIGIN_INTERNAL
                : origin;
 }
