@@ -24,7 +24,7 @@ static void check_closure(const struct mst_cluster *cluster, const struct mst_cl
 {
     MST_ASSERT(!mst_closure_settled(closure));
     MST_ASSERT(mst_closure_find(cluster, closure->number) == closure);
-    MST_ASSERT(closure->series == cluster->series);
+    MST_ASSERT(closure->series == cluster->counts.series);
     MST_ASSERT(!closure->result && !closure->failure);
     if (mst_closure_out(closure)) {
         sums->running++;
@@ -99,11 +99,11 @@ void mst_cluster_check(const struct mst_cluster *cluster)
         before = closure->number;
         check_closure(cluster, closure, &sums);
     }
-    MST_ASSERT(sums.queued == cluster->queued && sums.running == cluster->running);
-    MST_ASSERT(sums.bytes == cluster->queued_bytes);
-    MST_ASSERT(cluster->queued + cluster->running + cluster->values + cluster->failures +
-                   cluster->cancelled ==
-               cluster->admitted);
+    MST_ASSERT(sums.queued == cluster->counts.queued && sums.running == cluster->counts.running);
+    MST_ASSERT(sums.bytes == cluster->counts.queued_bytes);
+    MST_ASSERT(cluster->counts.queued + cluster->counts.running + cluster->counts.values +
+                   cluster->counts.failures + cluster->counts.cancelled ==
+               cluster->counts.admitted);
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         check_worker(cluster, cluster->workers[i], &sums);
         connected += cluster->workers[i]->link != NULL;
@@ -117,13 +117,13 @@ void mst_cluster_check(const struct mst_cluster *cluster)
 
 uint64_t mst_cluster_digest(const struct mst_cluster *cluster)
 {
-    const uint64_t numbers[] = {cluster->admitted,  cluster->queued,
-                                cluster->running,   cluster->values,
-                                cluster->failures,  cluster->cancelled,
-                                cluster->retried,   cluster->put_back,
-                                cluster->late,      cluster->series,
-                                cluster->ending,    cluster->pending.count,
-                                cluster->connected, (uint64_t)(-(int64_t)cluster->end),
+    const uint64_t numbers[] = {cluster->counts.admitted, cluster->counts.queued,
+                                cluster->counts.running,  cluster->counts.values,
+                                cluster->counts.failures, cluster->counts.cancelled,
+                                cluster->counts.retried,  cluster->counts.put_back,
+                                cluster->counts.late,     cluster->counts.series,
+                                cluster->ending,          cluster->pending.count,
+                                cluster->connected,       (uint64_t)(-(int64_t)cluster->end),
                                 cluster->prng.state};
     uint64_t digest = MST_DIGEST_INIT;
 

@@ -11,6 +11,18 @@ struct mst_closure *mst_closure_find(const struct mst_cluster *cluster, uint64_t
                                  node);
 }
 
+struct mst_closure *mst_closure_current(const struct mst_cluster *cluster,
+                                        const struct mst_task_worker *worker,
+                                        struct mst_attempt attempt)
+{
+    struct mst_closure *closure = mst_closure_find(cluster, attempt.closure);
+
+    return closure && mst_closure_out(closure) && closure->worker == worker &&
+                   closure->attempt == attempt.attempt
+               ? closure
+               : NULL;
+}
+
 bool mst_closure_settled(const struct mst_closure *closure)
 {
     return closure->where == MST_WHERE_VALUE || closure->where == MST_WHERE_FAILED;
@@ -72,7 +84,7 @@ static void unanswered(struct mst_cluster *cluster, struct mst_closure *closure)
 
     closure->grace_ns = NEVER;
     if (worker->link) {
-        cluster->lies++;
+        cluster->counts.lies++;
         mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, worker, number, 0,
                        mst_slice_text("it was asked to cancel and does not answer"));
         mst_link_break(cluster, worker->link);
@@ -154,13 +166,14 @@ static struct mst_cluster_excess closure_excess(const struct mst_closure_call *c
 static struct mst_cluster_excess queue_excess(const struct mst_cluster *cluster, size_t bytes)
 {
     const struct mst_cluster_config *config = &cluster->config;
-    uint64_t queued = (uint64_t)cluster->queued + 1, all_bytes = cluster->queued_bytes + bytes;
+    uint64_t queued = (uint64_t)cluster->counts.queued + 1,
+             all_bytes = cluster->counts.queued_bytes + bytes;
 
-    if (cluster->queued > 0 && config->queue_limit > 0 && queued > config->queue_limit) {
+    if (cluster->counts.queued > 0 && config->queue_limit > 0 && queued > config->queue_limit) {
         return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_QUEUE, config->queue_limit, queued};
     }
     /* A large closure is admitted into an empty queue. */
-    if (cluster->queued > 0 && config->queue_bytes > 0 && all_bytes > config->queue_bytes) {
+    if (cluster->counts.queued > 0 && config->queue_bytes > 0 && all_bytes > config->queue_bytes) {
         return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_QUEUE_BYTES, config->queue_bytes,
                                            all_bytes};
     }
@@ -302,16 +315,16 @@ muster_status mst_cluster_schedule(struct mst_cluster *cluster, uint64_t now_ns,
     }
     take_options(closure, now_ns, call->options);
     closure->kind = kind;
-    closure->number = ++cluster->admitted;
-    closure->series = cluster->series;
+    closure->number = ++cluster->counts.admitted;
+    closure->series = cluster->counts.series;
     closure->ran_on = MST_WORKER_NONE;
     closure->grace_ns = NEVER;
     closure->admitted_ns = now_ns;
-    if (cluster->queued + cluster->running == 0) {
+    if (cluster->counts.queued + cluster->counts.running == 0) {
         cluster->progress_ns = now_ns;
     }
-    cluster->queued++;
-    cluster->queued_bytes += bytes;
+    cluster->counts.queued++;
+    cluster->counts.queued_bytes += bytes;
     mst_table_insert(&cluster->closures, closure->number, &closure->node);
     mst_list_append(&cluster->live, &closure->live);
     mst_value_use(cluster, closure);
@@ -332,8 +345,8 @@ static void settle(struct mst_cluster *cluster, struct mst_closure *closure, enu
     } else {
         mst_queue_remove(cluster, closure);
     }
-    cluster->queued--;
-    cluster->queued_bytes -= closure->bytes;
+    cluster->counts.queued--;
+    cluster->counts.queued_bytes -= closure->bytes;
     closure->where = (uint8_t)where;
     closure->worker = NULL;
     mst_list_remove(&closure->live);
@@ -360,7 +373,7 @@ void mst_closure_value(struct mst_cluster *cluster, struct mst_closure *closure,
 {
     settle(cluster, closure, MST_WHERE_VALUE);
     closure->result = result;
-    cluster->values++;
+    cluster->counts.values++;
     settled(cluster, closure);
 }
 
@@ -371,10 +384,10 @@ void mst_closure_fail(struct mst_cluster *cluster, struct mst_closure *closure,
     closure->origin = (uint8_t)origin;
     closure->failure = failure;
     if (origin == MST_ORIGIN_CANCELLED) {
-        cluster->cancelled++;
+        cluster->counts.cancelled++;
     } else {
-        cluster->failures++;
-        cluster->failed[origin]++;
+        cluster->counts.failures++;
+        cluster->counts.failed[origin]++;
         mst_series_failed(cluster, closure);
     }
     settled(cluster, closure);

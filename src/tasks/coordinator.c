@@ -145,14 +145,12 @@ muster_status mst_cluster_new(struct mst_cluster **out, uint64_t now_ns,
     }
     cluster->mem = *mem;
     cluster->config = *config;
-    cluster->name = (char *)(cluster + 1);
-    memcpy(cluster->name, config->name.data, config->name.size);
-    cluster->config.name.data = cluster->name;
+    cluster->config.name.data = memcpy(cluster + 1, config->name.data, config->name.size);
     cluster->now_ns = now_ns;
     cluster->born_ns = now_ns;
     cluster->progress_ns = now_ns;
     cluster->prng.state = config->seed;
-    cluster->series = 1;
+    cluster->counts.series = 1;
     cluster->recall_ns = MST_CLUSTER_RECALL_NS;
     cluster->recall.ring = mst_dispatch_recall;
     cluster->watchdog.ring = watchdog;
@@ -235,8 +233,7 @@ static void stop_all(struct mst_cluster *cluster, struct mst_task_worker *worker
     }
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         MST_EACH(closure, lists[i], const struct mst_closure, place.list) {
-            orphans[found++] =
-                (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
+            orphans[found++] = mst_closure_attempt(closure);
         }
     }
     mst_mem_release(&cluster->mem, worker->orphans);

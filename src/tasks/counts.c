@@ -32,7 +32,7 @@ enum mst_cluster_wait mst_closure_waits(const struct mst_cluster *cluster,
 static void oldest(const struct mst_cluster *cluster, uint64_t now_ns,
                    struct mst_cluster_counts *out)
 {
-    if (cluster->queued == 0) {
+    if (cluster->counts.queued == 0) {
         return;
     }
     MST_EACH(closure, &cluster->live, const struct mst_closure, live) {
@@ -52,22 +52,10 @@ void mst_cluster_counts(const struct mst_cluster *cluster, uint64_t now_ns,
     uint64_t taken = 0;
     uint64_t room;
 
-    *out = (struct mst_cluster_counts){.queued = cluster->queued,
-                                       .running = cluster->running,
-                                       .values = cluster->values,
-                                       .failures = cluster->failures,
-                                       .cancelled = cluster->cancelled,
-                                       .retried = cluster->retried,
-                                       .put_back = cluster->put_back,
-                                       .late = cluster->late,
-                                       .lies = cluster->lies,
-                                       .queued_bytes = cluster->queued_bytes,
-                                       .series = cluster->series,
-                                       .admitted = cluster->admitted,
-                                       .workers = cluster->worker_count,
-                                       .present = cluster->connected,
-                                       .slots = (uint32_t)cluster->slots};
-    memcpy(out->failed, cluster->failed, sizeof(out->failed));
+    *out = cluster->counts;
+    out->workers = cluster->worker_count;
+    out->present = cluster->connected;
+    out->slots = (uint32_t)cluster->slots;
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         const struct mst_task_worker *worker = cluster->workers[i];
 
@@ -77,7 +65,7 @@ void mst_cluster_counts(const struct mst_cluster *cluster, uint64_t now_ns,
         taken += worker->link ? worker->running_count + worker->prefetched_count : 0;
     }
     room = cluster->slots * (1 + (uint64_t)cluster->config.prefetch);
-    taken += cluster->queued;
+    taken += cluster->counts.queued;
     out->hungry = room > taken ? room - taken : 0;
     oldest(cluster, now_ns, out);
 }

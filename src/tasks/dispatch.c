@@ -46,9 +46,9 @@ void mst_dispatch_leave(struct mst_cluster *cluster, struct mst_closure *closure
     mst_list_remove(&closure->owed);
     closure->worker = NULL;
     closure->where = MST_WHERE_BACKOFF; /* nowhere, for now */
-    cluster->running--;
-    cluster->queued++;
-    cluster->queued_bytes += closure->bytes;
+    cluster->counts.running--;
+    cluster->counts.queued++;
+    cluster->counts.queued_bytes += closure->bytes;
     mst_dispatch_promote(cluster, worker);
 }
 
@@ -71,9 +71,9 @@ static void assign(struct mst_cluster *cluster, struct mst_task_worker *worker,
     const struct mst_kind *kind = closure->kind;
 
     mst_queue_remove(cluster, closure);
-    cluster->queued--;
-    cluster->queued_bytes -= closure->bytes;
-    cluster->running++;
+    cluster->counts.queued--;
+    cluster->counts.queued_bytes -= closure->bytes;
+    cluster->counts.running++;
     closure->worker = worker;
     closure->attempt++;
     closure->ran_on = worker->number;
@@ -127,8 +127,7 @@ static bool run(struct mst_cluster *cluster, struct mst_task_worker *worker,
         mst_list_append(&cluster->by_room[room], &worker->place);
     }
     mst_effect_message(cluster, worker, MST_CLUSTER_RUN);
-    message->attempt.closure = closure->number;
-    message->attempt.attempt = closure->attempt;
+    message->attempt = mst_closure_attempt(closure);
     message->series = closure->series;
     message->function = place;
     message->key = mst_closure_key(closure);

@@ -97,7 +97,7 @@ static bool send_owed(struct mst_cluster *cluster, struct mst_task_worker *worke
     if (!closure) {
         return false;
     }
-    attempt = (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
+    attempt = mst_closure_attempt(closure);
     if (closure->stopping != MST_ORIGIN_NONE) {
         cancel(cluster, worker, attempt, closure->series, closure->stop_ms);
     } else {
@@ -111,7 +111,7 @@ static bool send_owed(struct mst_cluster *cluster, struct mst_task_worker *worke
 static bool send_orphan(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     if (worker->orphan_count > 0) {
-        cancel(cluster, worker, worker->orphans[--worker->orphan_count], cluster->series,
+        cancel(cluster, worker, worker->orphans[--worker->orphan_count], cluster->counts.series,
                cluster->config.cancel_grace_ns / NS_PER_MS);
         return true;
     }
@@ -182,10 +182,10 @@ static bool hang_up(struct mst_cluster *cluster)
         return false;
     }
     link = MST_CONTAINER(cluster->links_todo.next, struct mst_task_link, todo);
-    if (link->owe_refused) {
-        link->owe_refused = false;
+    if (link->refused != MUSTER_OK) {
         message_on(cluster, link->connection, MST_CLUSTER_REFUSED);
         cluster->message.status = link->refused;
+        link->refused = MUSTER_OK;
         cluster->message.term = cluster->config.term;
         return true;
     }

@@ -83,7 +83,7 @@ void mst_link_close(struct mst_cluster *cluster, struct mst_task_link *link)
 static void refuse(struct mst_cluster *cluster, struct mst_task_link *link, muster_status status)
 {
     if (status == MUSTER_EPROTO) {
-        cluster->lies++;
+        cluster->counts.lies++;
         mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, NULL, 0, 0,
                        mst_slice_text("its first message is not the HELLO of this version"));
     } else if (status == MUSTER_EINVAL) {
@@ -91,7 +91,6 @@ static void refuse(struct mst_cluster *cluster, struct mst_task_link *link, must
                        mst_slice_text("its HELLO is for another cluster, or makes no sense"));
     }
     link->refused = status;
-    link->owe_refused = true;
     mst_link_close(cluster, link);
 }
 
@@ -355,7 +354,7 @@ static void heard(struct mst_cluster *cluster, struct mst_task_link *link,
         takes[message->type](cluster, link->worker, message);
         return;
     }
-    cluster->lies++;
+    cluster->counts.lies++;
     mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, link->worker, 0, 0,
                    mst_slice_text("it sent a message that is not a worker's to send"));
     mst_link_break(cluster, link);

@@ -147,7 +147,7 @@ static bool stays(const struct mst_closure *closure, bool all)
 /* Its worker is lost, or has forgotten it. */
 static void put_back(struct mst_cluster *cluster, struct mst_closure *closure)
 {
-    cluster->put_back++;
+    cluster->counts.put_back++;
     mst_closure_back(cluster, closure, 0);
 }
 
@@ -266,17 +266,6 @@ void mst_loss_given_up(struct mst_cluster *cluster, struct mst_task_worker *work
 
 /* ---- back ---- */
 
-static struct mst_closure *current(struct mst_cluster *cluster,
-                                   const struct mst_task_worker *worker, struct mst_attempt attempt)
-{
-    struct mst_closure *closure = mst_closure_find(cluster, attempt.closure);
-
-    return closure && mst_closure_out(closure) && closure->worker == worker &&
-                   closure->attempt == attempt.attempt
-               ? closure
-               : NULL;
-}
-
 static void not_held(struct mst_cluster *cluster, struct mst_closure *closure, bool whole)
 {
     if (closure->held) {
@@ -301,7 +290,7 @@ void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker, 
     struct mst_list *lists[] = {&worker->prefetched, &worker->running};
 
     for (uint32_t i = 0; i < hello->held_count; i++) {
-        struct mst_closure *closure = current(cluster, worker, hello->held[i]);
+        struct mst_closure *closure = mst_closure_current(cluster, worker, hello->held[i]);
 
         if (closure) {
             closure->held = true;

@@ -159,6 +159,11 @@ static inline struct mst_slice mst_closure_key(const struct mst_closure *closure
     return mst_slice_of((const char *)behind + closure->bytes, closure->key_size);
 }
 
+static inline struct mst_attempt mst_closure_attempt(const struct mst_closure *closure)
+{
+    return (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
+}
+
 /* ---- workers ---- */
 
 /* For what there is room at a worker: for nothing, for prefetching, in a slot. */
@@ -208,9 +213,8 @@ struct mst_task_link {
     struct mst_task_worker *worker;    /* NULL: not yet */
     struct mst_cluster_message *hello; /* a copy, held until its member is known */
     uint64_t connection;
-    muster_status refused; /* OK: no */
-    bool owe_refused;
-    bool closing; /* no further message is taken from it */
+    muster_status refused; /* REFUSED is owed to it; OK: it is not */
+    bool closing;          /* no further message is taken from it */
 };
 
 /* ---- per-worker values ---- */
@@ -269,7 +273,6 @@ struct mst_cluster {
     bool closed;       /* no admission any more */
     bool draining;     /* closed, and the rest ends first */
     bool hanging_up;   /* closed, and nothing is left */
-    char *name;
 
     struct mst_tree alarms;
     uint64_t alarm_order;
@@ -279,17 +282,14 @@ struct mst_cluster {
 
     struct mst_table closures;
     struct mst_list live, settled;
-    uint64_t admitted, queued, running, queued_bytes;
-    uint64_t values, failures, cancelled, retried, put_back, late, lies;
-    uint64_t failed[MST_ORIGINS]; /* failures, by origin */
-    bool full;                    /* a caller got MORE */
+    struct mst_cluster_counts counts; /* those that no other state tells */
+    bool full;                        /* a caller got MORE */
 
     struct mst_table kinds_by_name;
     struct mst_kind *last_kind;
     struct mst_list kinds, ready;
     struct mst_tree alone;
 
-    uint64_t series;
     bool ending;
     struct mst_failures pending, delivered;
 
@@ -359,6 +359,10 @@ void mst_queue_init(struct mst_cluster *cluster);
 
 /* closure.c */
 struct mst_closure *mst_closure_find(const struct mst_cluster *cluster, uint64_t number);
+/* The closure of an attempt that this worker has; NULL: it is not the current one. */
+struct mst_closure *mst_closure_current(const struct mst_cluster *cluster,
+                                        const struct mst_task_worker *worker,
+                                        struct mst_attempt attempt);
 /* Why nothing more is admitted, or not this whatever is queued. OK: `*bytes` are those of the
  * parts. */
 muster_status mst_closure_refusal(const struct mst_cluster *cluster,

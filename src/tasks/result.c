@@ -6,18 +6,14 @@
 
 enum { RUN_MIN_NS = 1000, RUN_MAX_NS = 1000000000 };
 
-/* The attempt that the message is about, if it is the current one of this worker. */
+/* The closure that the message is about, if its attempt is the current one of this worker. */
 static struct mst_closure *current(const struct mst_cluster *cluster,
                                    const struct mst_task_worker *worker,
                                    const struct mst_cluster_message *message)
 {
-    struct mst_closure *closure = mst_closure_find(cluster, message->attempt.closure);
+    struct mst_closure *closure = mst_closure_current(cluster, worker, message->attempt);
 
-    if (!closure || !mst_closure_out(closure) || closure->worker != worker ||
-        closure->attempt != message->attempt.attempt || closure->series != message->series) {
-        return NULL;
-    }
-    return closure;
+    return closure && closure->series == message->series ? closure : NULL;
 }
 
 /* As if it had not arrived: it is sent again. */
@@ -77,7 +73,7 @@ static bool retried(struct mst_cluster *cluster, struct mst_closure *closure, ui
         return false;
     }
     --*left;
-    cluster->retried++;
+    cluster->counts.retried++;
     again_later(cluster, closure);
     return true;
 }
@@ -227,7 +223,7 @@ void mst_result_heard(struct mst_cluster *cluster, struct mst_task_worker *worke
 
     worker->results++;
     if (!closure) {
-        cluster->late++;
+        cluster->counts.late++;
         mst_effect_say(cluster, MST_CLUSTER_LINE_LATE, worker, message->attempt.closure,
                        message->attempt.attempt, mst_slice_of(NULL, 0));
         return;

@@ -150,7 +150,7 @@ muster_status mst_cluster_deliver(struct mst_cluster *cluster, uint64_t now_ns,
     cluster->pending.kept = 0;
     cluster->pending.count = 0;
     cluster->ending = false;
-    cluster->series++;
+    cluster->counts.series++;
     cluster->changed = true;
     *out = (struct mst_cluster_failures){.first = delivered->first,
                                          .closures = delivered->closures,

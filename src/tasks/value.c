@@ -221,27 +221,28 @@ void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker
     }
 }
 
-static void build(struct mst_cluster *cluster, const struct mst_task_worker *worker,
+/* False: it is there, or being built. */
+static bool build(struct mst_cluster *cluster, const struct mst_task_worker *worker,
                   struct mst_value *value)
 {
-    value->entries[worker->number].state = MST_CLOSURE_RUNNING;
+    struct mst_entry *entry = &value->entries[worker->number];
+
+    if (entry->state != MST_CLOSURE_ABORTED) {
+        return false;
+    }
+    entry->state = MST_CLOSURE_RUNNING;
     mst_effect_message(cluster, worker, MST_CLUSTER_BUILD);
     cluster->message.value = value->number;
     cluster->message.function = mst_task_worker_place(worker, value->kind);
     cluster->message.parts = value->parts;
     cluster->changed = true;
-}
-
-static bool is_missing(const struct mst_value *value, const struct mst_task_worker *worker)
-{
-    return value->entries[worker->number].state == MST_CLOSURE_ABORTED;
+    return true;
 }
 
 bool mst_value_build_next(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     MST_EACH(value, &cluster->values_all, struct mst_value, place) {
-        if (!value->lazy && !value->dropped && is_missing(value, worker)) {
-            build(cluster, worker, value);
+        if (!value->lazy && !value->dropped && build(cluster, worker, value)) {
             return true;
         }
     }
@@ -252,10 +253,7 @@ bool mst_value_build_for(struct mst_cluster *cluster, struct mst_task_worker *wo
                          const struct mst_closure *closure)
 {
     for (uint32_t i = 0; i < closure->need_count; i++) {
-        struct mst_value *value = mst_value_find(cluster, mst_closure_needs(closure)[i]);
-
-        if (is_missing(value, worker)) {
-            build(cluster, worker, value);
+        if (build(cluster, worker, mst_value_find(cluster, mst_closure_needs(closure)[i]))) {
             return true;
         }
     }
