@@ -231,6 +231,7 @@ static muster_status until(muster_task *task, void *arg)
     mark("began", line); /* at once: others write there too */
     while (!is_marked(file)) {
         if (rest(task, 5)) {
+            mark("stopped", "x\n");
             return muster_task_fail(task, 1, "stopped");
         }
     }

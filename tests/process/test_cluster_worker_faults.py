@@ -225,6 +225,16 @@ def test_an_orphan_keeps_the_sockets_50(cluster, hold):
     driver.end()
 
 
+def test_a_coordinator_that_is_killed_takes_its_closures_along(cluster, hold):
+    """The coordinator is killed within a closure, and no other one takes its place. The worker
+    stops the closure once the coordinator is lost. [Workers]"""
+    driver, _ = cluster(1, lease=SHORT_LEASE_S)
+    driver.schedule("endless", "until", "never")
+    until(lambda: hold.lines("began"))
+    driver.process.kill()
+    until(lambda: hold.lines("stopped"))
+
+
 @pytest.mark.parametrize("how", ["signal", "coordinator"])
 def test_drained_under_load_59(cluster, hold, how):
     """A worker is drained under load, by the coordinator or by SIGTERM. What it runs ends there,
