@@ -86,8 +86,10 @@ static muster_status listen_up(muster_cluster *cluster, struct muster_error *err
 static void name_term(muster_cluster *cluster)
 {
     struct mst_coord_term *term = &cluster->term;
+    struct mst_slice name = mst_slice_text(cluster->settings.name);
 
-    (void)mst_cluster_key(term->key, sizeof(term->key), mst_slice_text(cluster->settings.name));
+    (void)mst_cluster_key(term->key, sizeof(term->key), name);
+    (void)mst_cluster_status_key(term->status_key, sizeof(term->status_key), name);
     mst_text_print(term->value, sizeof(term->value), "%s %s", cluster->listener.addresses,
                    cluster->client->host);
 }

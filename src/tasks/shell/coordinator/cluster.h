@@ -79,7 +79,7 @@ struct mst_coord_term {
     bool seen;                  /* the key, by the watch */
     muster_status granted;
     uint64_t number;
-    char key[MST_CLUSTER_LABEL_ROOM];
+    char key[MST_CLUSTER_LABEL_ROOM], status_key[MST_CLUSTER_LABEL_ROOM];
     char value[MST_CLUSTER_ADDRESSES_ROOM + 300];
 };
 

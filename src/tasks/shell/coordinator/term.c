@@ -182,13 +182,10 @@ static void on_status(void *ctx, const struct mst_reply *reply)
 
 void mst_coord_term_publish(muster_cluster *cluster, size_t size)
 {
-    char key[MST_CLUSTER_LABEL_ROOM];
-    const struct mst_write op = {
-        .kind = MST_PUT,
-        .owned = true,
-        .key = mst_slice_of(
-            key, mst_cluster_status_key(key, sizeof(key), mst_slice_text(cluster->settings.name))),
-        .value = mst_slice_of(cluster->publisher.text, size)};
+    const struct mst_write op = {.kind = MST_PUT,
+                                 .owned = true,
+                                 .key = mst_slice_text(cluster->term.status_key),
+                                 .value = mst_slice_of(cluster->publisher.text, size)};
     const struct mst_request request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
     const struct mst_reply refused = {.command = MST_WRITE, .status = MUSTER_ELIMIT};
 
@@ -217,13 +214,8 @@ void mst_coord_term_drop(muster_cluster *cluster)
 void mst_coord_term_leave(muster_cluster *cluster)
 {
     struct mst_coord_term *term = &cluster->term;
-    char status[MST_CLUSTER_LABEL_ROOM];
-    const struct mst_write ops[] = {
-        {.kind = MST_DELETE, .key = mst_slice_text(term->key)},
-        {.kind = MST_DELETE,
-         .key =
-             mst_slice_of(status, mst_cluster_status_key(status, sizeof(status),
-                                                         mst_slice_text(cluster->settings.name)))}};
+    const struct mst_write ops[] = {{.kind = MST_DELETE, .key = mst_slice_text(term->key)},
+                                    {.kind = MST_DELETE, .key = mst_slice_text(term->status_key)}};
     const struct mst_request request = {.command = MST_WRITE, .write = {.ops = ops, .count = 2}};
     uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
 

@@ -31,8 +31,6 @@ enum mst_supervisor_order {
 
 /* Forks it, if one of the functions needs it. No lock: there is no other thread yet. */
 muster_status mst_work_supervisor_start(struct muster_worker *worker, struct muster_error *err);
-/* With epoll. */
-muster_status mst_work_supervisor_enrol(struct muster_worker *worker, struct muster_error *err);
 void mst_work_supervisor_ready(struct muster_worker *worker);
 void mst_work_supervisor_end(struct muster_worker *worker); /* no lock */
 

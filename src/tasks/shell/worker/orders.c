@@ -22,14 +22,20 @@ enum { FDS_MAX = MST_WORK_COMMAND_FDS };
  * is the only other one, and waits for the lock. */
 static pid_t fork_supervisor(struct muster_worker *worker, int control, const int *ours)
 {
-    struct mst_supervisor supervisor = {.worker = worker,
-                                        .count = 2 * worker->slots,
-                                        .processes = worker->processes,
-                                        .control = control,
-                                        .parent = getpid()};
+    struct mst_supervisor supervisor = {
+        .worker = worker,
+        .count = 2 * worker->slots,
+        .processes = calloc(2 * (size_t)worker->slots, sizeof(*supervisor.processes)),
+        .control = control,
+        .parent = getpid()};
     sigset_t all;
     pid_t pid;
+    int error;
 
+    if (!supervisor.processes) {
+        errno = ENOMEM;
+        return -1;
+    }
     mst_lib_lock(worker->client);
     pid = mst_forked(&supervisor.before);
     if (pid == 0) {
@@ -41,7 +47,10 @@ static pid_t fork_supervisor(struct muster_worker *worker, int control, const in
             mst_descriptor_beyond_streams(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
         mst_work_supervisor_main(&supervisor);
     }
+    error = errno;
     mst_lib_unlock(worker->client);
+    free(supervisor.processes);
+    errno = error;
     return pid;
 }
 
@@ -51,10 +60,6 @@ muster_status mst_work_supervisor_start(struct muster_worker *worker, struct mus
 
     if ((worker->places & ~(1U << MST_WORK_HERE)) == 0) {
         return MUSTER_OK;
-    }
-    worker->processes = calloc(2 * (size_t)worker->slots, sizeof(*worker->processes));
-    if (!worker->processes) {
-        return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return mst_lib_fail_system(err, "serve", errno);
@@ -68,14 +73,6 @@ muster_status mst_work_supervisor_start(struct muster_worker *worker, struct mus
     }
     worker->supervisor = ends[0];
     return MUSTER_OK;
-}
-
-muster_status mst_work_supervisor_enrol(struct muster_worker *worker, struct muster_error *err)
-{
-    return worker->supervisor < 0 ||
-                   mst_work_watch_fd(worker, worker->supervisor, MST_WORK_EVENT_SUPERVISOR, 0)
-               ? MUSTER_OK
-               : mst_lib_fail_system(err, "serve", errno);
 }
 
 bool mst_work_supervisor_ask(struct muster_worker *worker, enum mst_supervisor_order what,
@@ -153,6 +150,4 @@ void mst_work_supervisor_end(struct muster_worker *worker)
         (void)close(worker->supervisor);
         worker->supervisor = -1;
     }
-    free(worker->processes);
-    worker->processes = NULL;
 }

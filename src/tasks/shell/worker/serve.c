@@ -637,7 +637,9 @@ static muster_status make_loop(struct muster_worker *worker, struct muster_error
     if (!worker->room) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
-    return mst_work_watch_fd(worker, atomic_load(&worker->wake), MST_WORK_EVENT_WAKE, 0)
+    return mst_work_watch_fd(worker, atomic_load(&worker->wake), MST_WORK_EVENT_WAKE, 0) &&
+                   (worker->supervisor < 0 ||
+                    mst_work_watch_fd(worker, worker->supervisor, MST_WORK_EVENT_SUPERVISOR, 0))
                ? MUSTER_OK
                : mst_lib_fail_system(err, "serve", errno);
 }
@@ -647,7 +649,7 @@ static muster_status prepare(struct muster_worker *worker, struct muster_error *
 {
     muster_status (*const steps[])(struct muster_worker *, struct muster_error *) = {
         make_slots, mst_work_supervisor_start, /* before there are more threads */
-        make_loop, mst_work_supervisor_enrol, make_machine};
+        make_loop, make_machine};
     muster_status status = MUSTER_OK;
 
     worker->epoll = worker->timer = worker->leave = worker->supervisor = -1;

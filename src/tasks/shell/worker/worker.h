@@ -224,7 +224,6 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     /* orders.c, supervisor.c */
     int supervisor; /* our end of its socket; -1: there is none */
     pid_t supervisor_pid;
-    struct mst_work_process *processes; /* the supervisor's, of before the fork */
 
     /* In a child. */
     struct mst_cluster_link *home; /* to the worker; NULL: this is it */
