@@ -34,14 +34,10 @@ void mst_faults_what(const struct mst_fault *fault, char *text, size_t room)
 /* One line, whatever the rank wrote. */
 static void copy(char *to, size_t room, struct mst_slice from)
 {
-    size_t size = from.size < room - 1 ? from.size : room - 1;
-
-    for (size_t i = 0; i < size; i++) {
-        unsigned char byte = ((const unsigned char *)from.data)[i];
-
-        to[i] = (char)(byte < ' ' ? ' ' : byte);
+    (void)snprintf(to, room, "%.*s", MST_SLICE_ARGS(from));
+    for (; *to != '\0'; to++) {
+        *to = (char)((unsigned char)*to < ' ' ? ' ' : *to);
     }
-    to[size] = '\0';
 }
 
 static void take(struct mst_fault *fault, const struct mst_item *item)
@@ -189,14 +185,13 @@ void mst_faults_ask(struct mst_faults *faults, struct mst_run_session *session)
 {
     struct mst_request request = {.command = MST_FAULTS};
 
-    if (session->client == NULL) {
-        return;
+    if (session->client != NULL) {
+        faults->post = (struct mst_lib_post){.complete = on_answer, .ctx = faults};
+        mst_lib_lock(session->client);
+        faults->asked = mst_lib_post(session->client, &request, mst_lib_now_ns() + ANSWER_LIMIT_NS,
+                                     &faults->post) == MUSTER_OK;
+        mst_lib_unlock(session->client);
     }
-    mst_lib_lock(session->client);
-    faults->post = (struct mst_lib_post){.complete = on_answer, .ctx = faults};
-    faults->asked = mst_lib_post(session->client, &request, mst_lib_now_ns() + ANSWER_LIMIT_NS,
-                                 &faults->post) == MUSTER_OK;
-    mst_lib_unlock(session->client);
 }
 
 bool mst_faults_answered(const struct mst_faults *faults)

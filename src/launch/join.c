@@ -202,15 +202,6 @@ static muster_status take_number(struct mst_run_job *job, const struct parameter
     return MUSTER_OK;
 }
 
-static void take_grow(struct mst_run_job *job, const char *value)
-{
-    for (size_t i = 0; i < sizeof grow_words / sizeof grow_words[0]; i++) {
-        if (strcmp(value, grow_words[i]) == 0) {
-            job->own.grow = grow_words[i];
-        }
-    }
-}
-
 /* Not what the run is, but how far it has come. */
 static muster_status take_word(struct mst_run_job *job, const char *name, const char *value,
                                struct muster_error *err)
@@ -250,7 +241,9 @@ static muster_status take(struct mst_run_job *job, const char *name, const char 
         job->nodes.master_port = (uint16_t)number;
         job->nodes.master_given = true;
     } else if (strcmp(name, "grow") == 0) {
-        take_grow(job, value);
+        for (size_t i = 0; i < sizeof grow_words / sizeof grow_words[0]; i++) {
+            job->own.grow = strcmp(value, grow_words[i]) == 0 ? grow_words[i] : job->own.grow;
+        }
     } else if (strcmp(name, "join_wait") == 0) {
         if (!mst_line_signed(mst_slice_text(value), &job->own.join_wait_ms)) {
             return refuse_value(job, name, value, err);

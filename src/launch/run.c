@@ -29,21 +29,14 @@ extern char **environ;
 /* "train-4242": readable, and nobody else's. */
 static void name_job(struct mst_run_job *job)
 {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     const char *program = strrchr(job->options->arguments[0], '/');
-    size_t size = 0;
 
     program = program != NULL ? program + 1 : job->options->arguments[0];
-    for (; *program != '\0' && size < 32; program++) {
-        bool plain = (*program >= 'a' && *program <= 'z') || (*program >= 'A' && *program <= 'Z') ||
-                     (*program >= '0' && *program <= '9') || *program == '-' || *program == '_';
-
-        job->name[size] = '-';
-        if (plain) {
-            job->name[size] = *program;
-        }
-        size++;
+    (void)snprintf(job->name, sizeof job->name, "%.32s-%d", program, (int)getpid());
+    for (char *at = job->name; *at != '\0'; at++) {
+        *at = (char)(strchr(plain, *at) != NULL ? *at : '-');
     }
-    (void)snprintf(job->name + size, sizeof job->name - size, "-%d", (int)getpid());
 }
 
 static int find_program(struct mst_run_job *job)

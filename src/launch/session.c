@@ -85,10 +85,18 @@ void mst_session_widen(struct mst_run_session *session)
     mst_lib_unlock(session->client);
 }
 
-void mst_session_close(struct mst_run_session *session)
+/* Locks the client. False: there is none. */
+static bool enter(const struct mst_run_session *session)
 {
     if (session->client != NULL) {
         mst_lib_lock(session->client);
+    }
+    return session->client != NULL;
+}
+
+void mst_session_close(struct mst_run_session *session)
+{
+    if (enter(session)) {
         mst_lib_follow_end(&session->follow);
         mst_lib_unlock(session->client);
         muster_client_close(session->client);
@@ -120,15 +128,13 @@ void mst_session_lost(struct mst_run_session *session, struct mst_process *proce
 {
     struct mst_word *word;
 
-    if (session->client == NULL) {
-        return;
+    if (enter(session)) {
+        word = &process->lost[process->lost_count++];
+        *word = (struct mst_word){
+            .delivery = {.send = send_word}, .process = process, .cause = cause, .code = code};
+        mst_deliver(&word->delivery, session->client);
+        mst_lib_unlock(session->client);
     }
-    mst_lib_lock(session->client);
-    word = &process->lost[process->lost_count++];
-    *word = (struct mst_word){
-        .delivery = {.send = send_word}, .process = process, .cause = cause, .code = code};
-    mst_deliver(&word->delivery, session->client);
-    mst_lib_unlock(session->client);
 }
 
 void mst_session_stalled(struct mst_run_session *session, const struct mst_process *process,
@@ -136,50 +142,43 @@ void mst_session_stalled(struct mst_run_session *session, const struct mst_proce
 {
     struct mst_stall *stall = &session->stall;
 
-    if (session->client == NULL) {
-        return;
+    if (enter(session)) {
+        stall->pid = mst_process_pid(process);
+        stall->instead = process->index;
+        stall->index = named ? process->index : MST_INDEX_ANY;
+        mst_stall_set(stall, session->client, generation, text);
+        mst_lib_unlock(session->client);
     }
-    mst_lib_lock(session->client);
-    stall->pid = mst_process_pid(process);
-    stall->instead = process->index;
-    stall->index = named ? process->index : MST_INDEX_ANY;
-    mst_stall_set(stall, session->client, generation, text);
-    mst_lib_unlock(session->client);
 }
 
 bool mst_session_waits(struct mst_run_session *session, const struct mst_monitor *monitor,
                        const struct mst_watched *one, uint64_t now_ns, char *text, size_t room)
 {
-    bool all;
+    bool all = false;
 
-    if (session->client == NULL) {
-        return false;
+    if (enter(session)) {
+        all = mst_waits_look(&session->waits, session->client, monitor, one, now_ns, text, room);
+        mst_lib_unlock(session->client);
     }
-    mst_lib_lock(session->client);
-    all = mst_waits_look(&session->waits, session->client, monitor, one, now_ns, text, room);
-    mst_lib_unlock(session->client);
     return all;
 }
 
 bool mst_session_unheard(struct mst_run_session *session)
 {
-    bool unheard;
+    bool unheard = false;
 
-    if (session->client == NULL) {
-        return false;
+    if (enter(session)) {
+        unheard = session->stall.delivery.owed;
+        mst_lib_unlock(session->client);
     }
-    mst_lib_lock(session->client);
-    unheard = session->stall.delivery.owed;
-    mst_lib_unlock(session->client);
     return unheard;
 }
 
 bool mst_session_heard_all(struct mst_run_session *session, const struct mst_process *process)
 {
-    bool told = session->client != NULL;
+    bool told = enter(session);
 
     if (told) {
-        mst_lib_lock(session->client);
         for (unsigned i = 0; i < process->lost_count; i++) {
             told = told && !process->lost[i].delivery.owed;
         }
@@ -245,28 +244,23 @@ static void deliver(struct mst_run_session *session, struct mst_note *note)
 
 void mst_session_write(struct mst_run_session *session, struct mst_note *note, const char *value)
 {
-    if (session->client == NULL) {
-        return; /* and mst_session_told says so */
+    if (enter(session)) { /* else mst_session_told says so */
+        (void)snprintf(note->value, sizeof note->value, "%s", value);
+        note->told = false;
+        deliver(session, note);
+        mst_lib_unlock(session->client);
     }
-    mst_lib_lock(session->client);
-    (void)snprintf(note->value, sizeof note->value, "%s", value);
-    note->told = false;
-    deliver(session, note);
-    mst_lib_unlock(session->client);
 }
 
 void mst_session_ask(struct mst_run_session *session, struct mst_counter *counter)
 {
-    if (session->client == NULL) {
-        return;
+    if (enter(session)) {
+        counter->note.counts = true;
+        if (counter->asked++ == 0) {
+            deliver(session, &counter->note);
+        }
+        mst_lib_unlock(session->client);
     }
-    mst_lib_lock(session->client);
-    counter->note.counts = true;
-    counter->asked++;
-    if (counter->asked == 1) {
-        deliver(session, &counter->note);
-    }
-    mst_lib_unlock(session->client);
 }
 
 bool mst_session_answer(struct mst_run_session *session, struct mst_counter *counter,
@@ -274,14 +268,12 @@ bool mst_session_answer(struct mst_run_session *session, struct mst_counter *cou
 {
     bool answered = false;
 
-    if (session->client != NULL) {
-        mst_lib_lock(session->client);
+    if (enter(session)) {
         answered = counter->answered;
         if (answered) {
             *sum_out = counter->sum;
             counter->answered = false;
-            counter->asked--;
-            if (counter->asked > 0) {
+            if (--counter->asked > 0) {
                 deliver(session, &counter->note);
             }
         }
@@ -293,28 +285,24 @@ bool mst_session_answer(struct mst_run_session *session, struct mst_counter *cou
 bool mst_session_told(struct mst_run_session *session, struct mst_note *note,
                       muster_status *status_out)
 {
-    bool told;
+    bool told = true;
 
-    if (session->client == NULL) {
-        *status_out = MUSTER_ECANCELLED;
-        return true;
+    *status_out = MUSTER_ECANCELLED;
+    if (enter(session)) {
+        told = note->told;
+        *status_out = note->status;
+        mst_lib_unlock(session->client);
     }
-    mst_lib_lock(session->client);
-    told = note->told;
-    *status_out = note->status;
-    mst_lib_unlock(session->client);
     return told;
 }
 
 bool mst_session_silent(struct mst_run_session *session)
 {
-    bool silent;
+    bool silent = false;
 
-    if (session->client == NULL) {
-        return false;
+    if (enter(session)) {
+        silent = mst_lib_stopped(session->client);
+        mst_lib_unlock(session->client);
     }
-    mst_lib_lock(session->client);
-    silent = mst_lib_stopped(session->client);
-    mst_lib_unlock(session->client);
     return silent;
 }

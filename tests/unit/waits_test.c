@@ -315,7 +315,7 @@ static void many_ranks_that_wait_for_different_things_are_all_counted(void **sta
         item.value = mst_slice_text(asked_value);
         answer(list_post,
                &(struct mst_reply){.status = MUSTER_OK, .items = &item, .item_count = 1});
-        assert_int_equal(stage.waits.sum, count);
+        assert_int_equal(stage.waits.found.sum, count);
         assert_int_equal(stage.waits.in_a_row, 1);
         for (uint32_t i = 0; i < count; i++) {
             mst_page_unmap(many[i].page);

@@ -23,24 +23,24 @@ static uint64_t half_ns(const struct mst_waits *waits)
 
 static struct mst_waits_group *group_of(struct mst_waits *waits, const char *what)
 {
-    for (unsigned i = 0; i < waits->group_count; i++) {
-        if (strcmp(waits->groups[i].what, what) == 0) {
-            return &waits->groups[i];
+    for (unsigned i = 0; i < waits->found.group_count; i++) {
+        if (strcmp(waits->found.groups[i].what, what) == 0) {
+            return &waits->found.groups[i];
         }
     }
-    if (waits->group_count == MST_WAITS_GROUPS) {
-        waits->more = true;
+    if (waits->found.group_count == MST_WAITS_GROUPS) {
+        waits->found.more = true;
         return NULL;
     }
-    return &waits->groups[waits->group_count++];
+    return &waits->found.groups[waits->found.group_count++];
 }
 
 static void take_group(struct mst_waits *waits, const struct mst_waits_group *told)
 {
     struct mst_waits_group *group = group_of(waits, told->what);
 
-    waits->sum += told->count;
-    waits->calls = waits->calls || strcmp(told->what, MST_WAITS_RETURNED) != 0;
+    waits->found.sum += told->count;
+    waits->found.calls = waits->found.calls || strcmp(told->what, MST_WAITS_RETURNED) != 0;
     if (group != NULL && group->count == 0) {
         *group = *told;
     } else if (group != NULL) {
@@ -58,8 +58,8 @@ static void take_value(struct mst_waits *waits, struct mst_slice value)
 
         mst_monitor_name(line.ranks, told.ranks, sizeof told.ranks);
         if (line.silent) {
-            waits->silent_count++;
-            memcpy(waits->silent, told.ranks, sizeof waits->silent);
+            waits->found.silent_count++;
+            memcpy(waits->found.silent, told.ranks, sizeof waits->found.silent);
             continue;
         }
         mst_monitor_name(line.what, told.what, sizeof told.what);
@@ -86,9 +86,10 @@ static void has_read(struct mst_waits *waits)
 {
     uint64_t now_ns = mst_lib_now_ns();
     /* Several silent ones may compute, and so may one for which nobody waits in a call. */
-    bool fit = waits->silent_count == 0 || (waits->silent_count == 1 && waits->calls);
+    bool fit =
+        waits->found.silent_count == 0 || (waits->found.silent_count == 1 && waits->found.calls);
 
-    if (!fit || waits->sum + waits->silent_count != waits->ranks) {
+    if (!fit || waits->found.sum + waits->found.silent_count != waits->ranks) {
         waits->in_a_row = 0;
         return;
     }
@@ -164,14 +165,14 @@ static void tell(const struct mst_waits *waits, char *text, size_t room)
 {
     struct mst_text line = mst_text_in(text, room);
 
-    if (waits->silent_count != 0) {
+    if (waits->found.silent_count != 0) {
         mst_text_format(&line, "not one call of muster by %s in this attempt, all others wait: ",
-                        waits->silent);
+                        waits->found.silent);
     } else {
         mst_text_add(&line, "any of them, as all wait: ");
     }
-    for (unsigned i = 0; i < waits->group_count; i++) {
-        const struct mst_waits_group *group = &waits->groups[i];
+    for (unsigned i = 0; i < waits->found.group_count; i++) {
+        const struct mst_waits_group *group = &waits->found.groups[i];
 
         mst_text_add(&line, i > 0 ? ", " : "");
         if (group->several) {
@@ -181,7 +182,7 @@ static void tell(const struct mst_waits *waits, char *text, size_t room)
         }
         mst_text_format(&line, " wait%s %s", group->count == 1 ? "s" : "", group->what);
     }
-    if (waits->more) {
+    if (waits->found.more) {
         mst_text_add(&line, ", ...");
     }
 }
@@ -196,12 +197,8 @@ static void write_and_read(struct mst_waits *waits, const struct mst_monitor *mo
         put(waits, value);
     }
     if (reads && !waits->list.open) {
-        waits->sum = waits->silent_count = 0;
-        waits->calls = false;
+        waits->found = (struct mst_waits_found){.sum = 0};
         waits->after[0] = '\0';
-        waits->group_count = 0;
-        waits->more = false;
-        memset(waits->groups, 0, sizeof waits->groups);
         ask(waits);
     }
 }

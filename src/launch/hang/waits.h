@@ -32,6 +32,17 @@ struct mst_waits_group {
     bool several; /* agents told of them: `ranks` is not all of them */
 };
 
+/* By a reading. */
+struct mst_waits_found {
+    uint64_t sum;
+    uint32_t silent_count;
+    bool calls;      /* some have not returned */
+    char silent[64]; /* the last of them */
+    struct mst_waits_group groups[MST_WAITS_GROUPS];
+    unsigned group_count;
+    bool more; /* groups than there is room for */
+};
+
 struct mst_waits {
     muster_client *client;
     struct mst_lib_post put, list;
@@ -42,15 +53,8 @@ struct mst_waits {
     uint64_t full_ns; /* when they were all of them */
     unsigned in_a_row;
 
-    /* Of the reading that is under way. */
-    uint64_t sum;
-    uint32_t silent_count;
-    bool calls;      /* some have not returned */
-    char silent[64]; /* the last of them */
+    struct mst_waits_found found; /* by the reading that is under way */
     char after[96];
-    struct mst_waits_group groups[MST_WAITS_GROUPS];
-    unsigned group_count;
-    bool more; /* groups than there is room for */
 };
 
 /* With the client's lock held, at each look in which mst_suspect_waiting counts the ranks that the
