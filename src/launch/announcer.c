@@ -129,7 +129,7 @@ static void take_end(struct mst_announcer *announcer, uint64_t now_ns)
 void mst_announcer_reset(struct mst_announcer *announcer)
 {
     if (!mst_publishing_busy(&announcer->publishing)) {
-        take_end(announcer, 0); /* it has just ended, and nobody has looked since */
+        take_end(announcer, 0); /* it has just ended, and was not looked at since */
     }
     mst_publishing_drop(&announcer->publishing);
     announcer->published = announcer->withdraws = announcer->says = false;

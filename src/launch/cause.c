@@ -312,7 +312,7 @@ void mst_cause_find(const struct mst_run_job *job, struct mst_first_cause *out)
 
     *out = nothing_of(job);
     switch (job->end.how) {
-    case MST_GOES_ON: /* it never began, or nobody had to end it */
+    case MST_GOES_ON: /* it never began, or ended by itself */
         out->kind = job->end.launch_code != 0 ? "launch" : NULL;
         return;
     case MST_ENDS_SIGNAL:

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How a run ends: by a failure, by a signal, by the word of another node, or because nobody is left
- * who does anything. */
-
 #define _GNU_SOURCE
 #include <signal.h>
 
@@ -103,7 +100,7 @@ static bool some_finished(const struct mst_run_job *job)
     return false;
 }
 
-/* It never got in, and was started again, or for those who are done now: with the lock held. */
+/* It never joined, and was started again or for ranks that are done: with the lock held. */
 static bool is_joiner(const struct mst_run_job *job, const struct mst_process *process,
                       bool elsewhere)
 {
@@ -114,8 +111,8 @@ static bool is_joiner(const struct mst_run_job *job, const struct mst_process *p
            !mst_process_returned(process); /* what it has still to do is its own business */
 }
 
-/* On all nodes: some have ended well, and whoever is left was started again and never got in, or is
- * a spare: nobody will take it in. */
+/* On all nodes: some have ended well, and each process left was started again and never joined, or
+ * is a spare: no generation will take it in. */
 static bool only_joiners(struct mst_run_job *job)
 {
     bool elsewhere = mst_nodes_finished_elsewhere(job);
@@ -143,8 +140,8 @@ static bool only_joiners(struct mst_run_job *job)
 }
 
 /* Whether a rank ended well after the last of the others had failed: then the work was done without
- * those. Else it left before, and who was to go on has failed. A replacement that never got in was
- * not to go on, whenever it died. */
+ * those. Else it left before, and a rank that was to go on has failed. A replacement that never got
+ * in was not to go on, whenever it died. */
 static bool done_without_them(struct mst_run_job *job)
 {
     uint64_t failed_ns = 0, done_ns = 0;

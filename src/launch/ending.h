@@ -12,7 +12,7 @@
 enum mst_ending {
     MST_GOES_ON = 0,
     MST_ENDS_SIGNAL = 1,    /* somebody told us to stop */
-    MST_ENDS_FAILED = 2,    /* a place was given up, or its next process waits for nobody */
+    MST_ENDS_FAILED = 2,    /* a place was given up, or its next process has no peers left */
     MST_ENDS_WELL = 3,      /* only joiners were left */
     MST_ENDS_ELSEWHERE = 4, /* another node decided it */
     MST_ENDS_ALONE = 5      /* the run goes on without this node */

@@ -59,7 +59,7 @@ void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item)
     struct mst_fault fault;
 
     take(&fault, item);
-    /* Deaths and hangs are said by who started the process; and what is told again is known. */
+    /* The node that started the process reports deaths and hangs; repeated faults are known. */
     if (mst_faults_told(&fault) && fault.kind != MST_CAUSE_SOFT_TIMEOUT &&
         item->revision > faults->revision) {
         faults->revision = item->revision;

@@ -19,7 +19,7 @@ void mst_group_heard(struct mst_group *group, uint32_t life, struct mst_slice wh
     }
 }
 
-/* On one node nobody else is to be asked. */
+/* A run on one node has no other node to agree with. */
 static void begin_alone(struct mst_run_job *job, const char *why)
 {
     mst_shared_lock(&job->shared);

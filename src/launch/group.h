@@ -7,7 +7,7 @@
  * up, or too few of them were left, all ranks of all nodes are ended and started anew, which is one
  * of --max-restarts.
  *
- * Such a start is a *life* of the group, counted from 0. Whoever has a process that gave up inserts
+ * Such a start is a *life* of the group, counted from 0. A node with a process that gave up inserts
  * the key of the next life, and counts it, in one step: so one node does it, whichever is first.
  * All that see the key end their processes, say that they are in that life as soon as nothing runs
  * any more, and start when all nodes have said so:

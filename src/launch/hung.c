@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Ranks of the run that make no progress: the monitor on the run's loop, and what its findings do.
- * A soft one is told to the service, which has all ranks interrupted; who makes none for too long
- * is ended here, and is then a process that failed, as any other. */
+ * A soft one is told to the service, which has all ranks interrupted; a process that makes none
+ * for too long is ended here, and is then a process that failed, as any other. */
 
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -86,7 +86,7 @@ static void on_send(void *ctx, struct mst_watched *one, int number)
         mst_process_signal(process, number);
     }
     mst_shared_unlock(&job->shared);
-    mst_shared_wake(&job->shared); /* who lingers does no longer */
+    mst_shared_wake(&job->shared); /* a process that lingered is reaped */
 }
 
 void mst_hung_init(struct mst_run_job *job)

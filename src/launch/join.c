@@ -342,7 +342,7 @@ static int enter_first(struct mst_run_job *job)
     return mst_nodes_credentials(&job->nodes, job->options, job->name);
 }
 
-/* What nobody who waits for it can mend. */
+/* Errors that retrying cannot fix. */
 static int enter_other(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;

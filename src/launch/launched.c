@@ -80,7 +80,7 @@ int mst_launched_take(struct mst_run_options *options, struct mst_launched *laun
     const struct mst_discovered *place;
     int code = 0;
 
-    /* Inside a rank its variables are those of the run around, and one node needs nobody. */
+    /* Inside a rank its variables are those of the run around, and one node needs no other. */
     if (options->join != NULL || options->node_rank >= 0 || options->nodes_max == 1 ||
         getenv("MUSTER_INDEX") != NULL) {
         return 0;

@@ -17,7 +17,7 @@
 
 /* ---- before anything runs ---- */
 
-/* It is there now, whoever made it. 0, or the error number. */
+/* It exists now, made by this process or another one. 0, or the error number. */
 static int make_folder(const char *path)
 {
     struct stat is;
@@ -120,7 +120,7 @@ static int make_file(const struct mst_logs *logs, uint32_t index, const struct m
     return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND, 0666);
 }
 
-/* The first number that nobody has taken. 0, or the error number. */
+/* The first free number. 0, or the error number. */
 static int take_number(const struct mst_logs *logs, uint32_t index, struct mst_log *log)
 {
     char path[PATH_MAX];

@@ -7,7 +7,7 @@
  *   DIR/JOB/INDEX/ATTEMPT/stdout.log, stderr.log
  *
  * An index is a place of the job for all nodes, so these may share the folder. ATTEMPT is the first
- * number from 0 on that nobody has taken there: that of a process, whether it was started for the
+ * free number from 0 on: that of a process, whether it was started for the
  * first time, in a lost one's place, with the whole group, or by a later run of the same job.
  *
  * The launcher reads and writes, not the rank: what has no room there comes to the terminal, and

@@ -160,7 +160,7 @@ static void on_over(void *ctx, muster_status status)
 
 /* ---- this node, to the others ---- */
 
-/* By who follows all of them: with the run's lock held. */
+/* On a node that follows all nodes: with the run's lock held. */
 static struct mst_all look_at_all(const struct mst_run_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;
@@ -187,7 +187,7 @@ static struct mst_all look_at_all(const struct mst_run_job *job)
     return all;
 }
 
-/* As node 0 says, or, by who follows all, as it is. What is not known is not over. */
+/* As node 0 reports it, or as seen on a node that follows all. What is unknown is not over. */
 static struct mst_all all_of(struct mst_run_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;
@@ -259,7 +259,7 @@ void mst_nodes_begin(struct mst_run_job *job)
     job->session.follow = (struct mst_lib_follow){.take = on_reply, .over = on_over, .ctx = job};
     mst_session_watch(&job->session, nodes->narrow ? nodes->number : MST_NODE_NONE);
     mst_nodes_state(job, MST_PEER_RUNS);
-    say_all(job); /* before anybody else can join: who does not find it knows why */
+    say_all(job); /* before another node can join: a missing key then means that node 0 is lost */
 }
 
 void mst_nodes_state(struct mst_run_job *job, enum mst_peer_state state)
@@ -521,8 +521,8 @@ static bool enough_may_be_left(const struct mst_run_job *job)
     return left >= mst_run_enough(job->options);
 }
 
-/* Those that are not started again. Whether enough are left is known by who knows all; where there
- * cannot be, the end is not kept waiting. */
+/* Those that are not started again. Only a node that follows all knows whether enough are left;
+ * where there cannot be, the end is not kept waiting. */
 static void give_up_refused(struct mst_run_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;

@@ -91,7 +91,7 @@ struct mst_nodes {
 struct mst_run_job;
 struct mst_place;
 
-/* Before anything runs: who is node 0, and for the others what the run is, which is taken into the
+/* Before anything runs: enters as node 0, or asks node 0 what the run is, which is taken into the
  * job's options. 0, or the exit code after one line. */
 int mst_nodes_enter(struct mst_run_job *job);
 

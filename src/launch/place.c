@@ -383,8 +383,8 @@ static void on_again(uv_timer_t *timer)
     }
 }
 
-/* Only who dies again and again before it reaches the others is held back: it would keep them from
- * working. */
+/* Only a process that dies again and again before it joins is held back: each attempt interrupts
+ * the others. */
 static uint64_t delay_ms_of(struct mst_place *place)
 {
     if (place->process->joined) {
@@ -443,7 +443,7 @@ static void failed(struct mst_place *place)
         process->excused = true;
     } else if (!goes_on || job->service.lost != 0 || !job->places.uses_muster ||
                mst_process_aborted(process)) {
-        give_up(place); /* nobody could take it in again, or is to */
+        give_up(place); /* no generation could take it in again, or is to */
     } else if (mst_process_gave_up(process)) {
         mst_group_ask(job, process);
     } else if (!mst_group_begins(&job->group)) { /* else it is started with all others */

@@ -185,13 +185,13 @@ void mst_preempted_gone(struct mst_run_job *job, const struct mst_process *proce
                             mst_process_code(process) == MST_EXIT_AGAIN;
 }
 
-/* Ctrl-C is none, whoever types it is there. */
+/* Ctrl-C is none: its user is present. */
 static bool is_notice(const struct mst_run_job *job, int number)
 {
     return number != SIGINT && (job->options->preempt_signals & (UINT64_C(1) << (number - 1))) != 0;
 }
 
-/* The time is over: what had been saved is asked first, for nobody can be asked later. */
+/* The time is over: what was saved is asked first, as later no rank is left. */
 static void on_end(uv_timer_t *timer)
 {
     struct mst_run_job *job = timer->data;

@@ -26,7 +26,7 @@ struct mst_preempted {
     bool opened;                          /* a rank of this node takes, or took, notices */
     char lines[MST_PREEMPTED_LINES][400]; /* of sources, to be said; under the run's lock */
     unsigned line_count;
-    bool late; /* the end has come, and it is asked who had not saved */
+    bool late; /* the grace time is over, and the service is asked which ranks had not saved */
     bool asked_again;
     bool stays;          /* the node has left, but for the service, which the others need: said */
     sigset_t before;     /* what was blocked before _settle */

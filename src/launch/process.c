@@ -137,7 +137,7 @@ int mst_process_code(const struct mst_process *process)
     int code =
         WIFEXITED(process->status) ? WEXITSTATUS(process->status) : 128 + WTERMSIG(process->status);
 
-    /* Whoever ends well because it is told to end has not done its work. */
+    /* A process that exits with 0 after SIGTERM did not finish its work. */
     return code == 0 && mst_process_failed(process) ? 128 + process->ended_by : code;
 }
 

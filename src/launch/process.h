@@ -110,7 +110,7 @@ void mst_process_gone(struct mst_process *process, int status);
 /* Keeps what the page said last, and unmaps it. */
 void mst_process_page_end(struct mst_process *process);
 
-/* Whether it ended in a way that is a failure. A status of who has left is none. */
+/* Whether it ended in a way that is a failure. The status of one that has left is none. */
 bool mst_process_failed(const struct mst_process *process);
 
 /* What the shell would say of it: the status, or 128 and the signal. */

@@ -3,7 +3,7 @@
 #define MST_LAUNCH_PUBLISHING_H
 
 /* Gives a notice to the service, or takes one back, through a client and without waiting: what
- * preempt/shell/publish.h does, for who does not hold the client's lock. */
+ * preempt/shell/publish.h does, for callers that do not hold the client's lock. */
 
 #include "preempt/shell/publish.h"
 
@@ -11,7 +11,7 @@
 struct mst_publishing {
     struct mst_lib_publish publish; /* `written`, `unheard`, `error` once it is not busy any more */
     bool asks;                      /* whether a rank listens */
-    /* It has ended. With the client's lock held: short, no call back. NULL: nobody is told. */
+    /* It has ended. With the client's lock held: short, no call back. NULL: no notice of it. */
     void (*ended)(void *ctx);
     void *ctx;
 };

@@ -60,7 +60,8 @@ int mst_report_open(struct mst_report *report, const char *given, const char *ho
         return mst_refuse("--report %s: %s; name a file in a folder in which this user can write",
                           given, reason);
     }
-    (void)unlink(report->path); /* of a run that is killed nobody shall read another's end */
+    (void)unlink(
+        report->path); /* if this run is killed, no reader takes the last one's end for its own */
     return 0;
 }
 

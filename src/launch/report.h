@@ -2,7 +2,7 @@
 #ifndef MST_LAUNCH_REPORT_H
 #define MST_LAUNCH_REPORT_H
 
-/* --report FILE: how the run ended, as a JSON object for whoever started it. Its fields are the
+/* --report FILE: how the run ended, as a JSON object for the caller. Its fields are the
  * table in docs/operations.md. */
 
 #include <stdbool.h>

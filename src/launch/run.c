@@ -26,7 +26,7 @@ extern char **environ;
 
 /* ---- before anything runs ---- */
 
-/* "train-4242": readable, and nobody else's. */
+/* "train-4242": readable, and unique on this machine. */
 static void name_job(struct mst_run_job *job)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
@@ -96,7 +96,7 @@ static void on_woken(uv_async_t *handle)
     mst_ending_look(job);
 }
 
-/* Who types Ctrl-C twice means it, whatever else the run was ending by. */
+/* A second Ctrl-C kills at once, whatever else the run was ending by. */
 static void stop(struct mst_run_job *job, int number)
 {
     if (job->end.signal != 0) {

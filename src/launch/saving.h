@@ -61,8 +61,8 @@ bool mst_saving_saved(const struct mst_saving *saving, uint64_t generation);
  * they leave may well be agreed upon: what they saved counts. */
 const struct mst_saving_last *mst_saving_last(const struct mst_saving *saving, uint64_t generation);
 
-/* "not saved: ...", who had not; empty: nothing was to be saved, or it was. `late`: the end of the
- * grace time has come. */
+/* "not saved: ...", with the missing ranks; empty: nothing was to be saved, or it was. `late`: the
+ * end of the grace time has come. */
 void mst_saving_text(const struct mst_saving *saving, uint64_t generation, bool late, char *text,
                      size_t room);
 

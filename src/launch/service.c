@@ -55,7 +55,7 @@ static void add(struct flags *flags, const char *format, ...)
     flags->list[flags->count++] = text;
 }
 
-/* Who may connect. */
+/* Which clients may connect. */
 static void add_access(struct flags *flags, const struct mst_nodes *nodes)
 {
     if (nodes->secret_fd >= 0) {

@@ -104,7 +104,7 @@ void mst_session_close(struct mst_run_session *session)
     }
 }
 
-/* ---- who died ---- */
+/* ---- deaths ---- */
 
 /* With the client's lock held. If it cannot be said, the lease says it. */
 static muster_status send_word(struct mst_delivery *delivery)
@@ -225,7 +225,7 @@ static muster_status send_note(struct mst_delivery *delivery)
     if (note->counts) {
         ops[0].kind = MST_ADD;
         ops[0].delta = 1;
-    } else if (note->counts_too != NULL) { /* first: then who is told of the key knows the sum */
+    } else if (note->counts_too != NULL) { /* first: a watcher of the key then knows the sum */
         ops[1] = ops[0];
         ops[0] = (struct mst_write){
             .kind = MST_ADD, .key = mst_slice_text(note->counts_too), .delta = 1};

@@ -2,8 +2,8 @@
 #ifndef MST_LAUNCH_SESSION_H
 #define MST_LAUNCH_SESSION_H
 
-/* The agent as a client of the service: it tells who is dead, and is told who was given up and what
- * the other nodes say. No thread of its own; the library's looks after it. */
+/* The agent as a client of the service: it reports deaths, and follows losses and the keys
+ * of the other nodes. No thread of its own; the library's looks after it. */
 
 #include "client/shell/follow.h"
 #include "launch/hang/stall.h"
@@ -39,7 +39,7 @@ struct mst_note {
     char value[MST_NOTE_MAX];
 };
 
-/* A key that counts what all nodes may do so often only: each who adds 1 to it gets the sum. */
+/* A key that counts what all nodes may do so often only: each addition of 1 returns the sum. */
 struct mst_counter {
     struct mst_note note;
     uint32_t asked; /* how often, and the answer was not taken yet */

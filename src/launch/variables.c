@@ -80,7 +80,7 @@ bool mst_variables_set(struct mst_environment *environment, const struct mst_run
            (!options->insecure || set(environment, "MUSTER_INSECURE", "1"));
 }
 
-/* Until muster gives it one. Beyond those of the job nobody has a rank by its place. */
+/* Until muster assigns one. A place beyond those of the job implies no rank. */
 static bool set_rank(struct mst_environment *environment, const struct mst_place *place)
 {
     const struct mst_run_job *job = place->job;

@@ -3,12 +3,12 @@
 /* Threads called crews, each with up to `room` pages. A crew goes round:
  *
  *   look:  every page of it; set the kernel's FUTEX_WAITERS bit where the page is held (without the
- *          bit the kernel wakes nobody), note the word; take out those whose holder died
+ *          bit the kernel wakes no waiter), note the word; take out those whose holder died
  *   tell:  the dead, one by one, without the lock
  *   wait:  until a noted word has another value, or `bell` rings because the list changed
  *
  * A page taken out of the list may still be looked at or waited on until its crew comes round, so
- * who removes one rings and waits for the next round. */
+ * a removal rings and waits for the next round. */
 
 #define _GNU_SOURCE
 #include "process/death.h"
@@ -83,7 +83,7 @@ static void futex_wake(_Atomic uint32_t *word)
 }
 
 /* A version number says little inside containers, so it is tried: one of two words has another
- * value than is waited for; and then nobody changes the one, until the time is over. */
+ * value than is waited for; and then the one stays as it is, until the time is over. */
 bool mst_death_many_at_once(void)
 {
     static uint32_t word;

@@ -12,7 +12,7 @@
 #include "process/spawn.h"
 
 /* fork with all signals blocked, also in the child: no handler of ours runs there. `before`: what
- * was blocked, which the parent has again; NULL: nobody asks. */
+ * was blocked, which the parent has again; NULL: not needed. */
 pid_t mst_forked(sigset_t *before);
 
 /* This process gets `number` when `parent` dies. False: it is dead already, or that cannot be. */

@@ -15,8 +15,8 @@
 #include "process/tagged.h"
 
 /* The run may be what another run has started, and have its tag: then that one's keeper would kill
- * this one together with the run, and nobody would be left that knows its ranks. The kernel shows
- * the environment where it lay when the program began. */
+ * this one together with the run, and no process would be left that knows its ranks. The kernel
+ * shows the environment where it lay when the program began. */
 static void hide_tag(void)
 {
     char *tag = getenv(MST_TAG_VARIABLE);

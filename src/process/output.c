@@ -99,7 +99,7 @@ static void keep_last(struct mst_output_stream *stream)
         size--;
     }
     if (size == 0) {
-        return; /* an empty line is nobody's last word */
+        return; /* an empty line is not kept */
     }
     for (size_t i = 0; i < size; i++) {
         stream->last[i] = stream->line[i];

@@ -7,7 +7,7 @@
  * process that dies then is still noticed, told and started again.
  *
  * A stream may have a file, which gets its bytes as they are. What a file does not take comes out
- * as lines: a full disk costs nobody a word, and no rank its life. */
+ * as lines: a full disk loses no output and ends no rank. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,8 +36,8 @@ struct mst_output_file {
 /* ENOMEM, EFAILED: no thread. */
 muster_status mst_output_new(struct mst_output **out, bool label);
 
-/* Who is told, once, on the thread of the output, that a file takes nothing more. Before any stream
- * is added. */
+/* `failed` is called once, on the thread of the output, when a file takes nothing more. Before any
+ * stream is added. */
 void mst_output_on_failure(struct mst_output *output, void (*failed)(void *ctx, int error),
                            void *ctx);
 
@@ -63,8 +63,8 @@ size_t mst_output_tail(struct mst_output *output, const struct mst_output_stream
                        char tail[MST_OUTPUT_TAIL_MAX]);
 
 /* Waits until all that was written to the streams so far has come out, last lines without an end
- * too. Not for whoever still holds the other side of a pipe; but for a reader that is held up, as
- * long as it takes. */
+ * too. It does not wait for the writers of a pipe; but for a reader that is held up, as long as
+ * it takes. */
 void mst_output_drain(struct mst_output *output);
 
 #endif

@@ -18,7 +18,7 @@
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(int), "a futex word is an int");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters shared by processes must not hide a lock");
 /* Of a page that an older agent made, what it does not know lies behind its end: zeros, and memory
- * that nobody else looks at, as long as it is in the same page of memory. */
+ * that no other process reads, as long as it is in the same page of memory. */
 _Static_assert(sizeof(struct mst_page) <= 4096, "one page of memory, whoever made it");
 
 static bool mutex_init(pthread_mutex_t *mutex)
@@ -110,7 +110,7 @@ void mst_page_turn(struct mst_page *page, enum mst_page_phase phase)
 
     atomic_store(&page->start_checks, atomic_load(&page->checks));
     atomic_store(&page->start_pings, atomic_load(&page->pings));
-    atomic_store(&page->start_turn, turn); /* before the turn: who sees it has those */
+    atomic_store(&page->start_turn, turn); /* before the turn: a reader of that has those */
     atomic_store(&page->turn, turn);
 }
 
@@ -139,7 +139,7 @@ _Atomic uint32_t *mst_page_word(struct mst_page *page)
     return (_Atomic uint32_t *)(void *)&page->alive.__data.__lock;
 }
 
-/* The word changed in user space, of which the kernel tells nobody. */
+/* The word changed in user space, without a wake-up by the kernel. */
 static void wake(struct mst_page *page)
 {
     (void)syscall(SYS_futex, mst_page_word(page), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

@@ -2,9 +2,9 @@
 #ifndef MST_PROCESS_PAGE_H
 #define MST_PROCESS_PAGE_H
 
-/* The progress page: a few words of memory shared by one rank process and its agent, and nobody
- * else. The agent makes one for each process it starts; its descriptor's number reaches the process
- * in MUSTER_PAGE_FD.
+/* The progress page: a few words of memory shared by one rank process and its agent only. The agent
+ * makes one for each process it starts; its descriptor's number reaches the process in
+ * MUSTER_PAGE_FD.
  *
  * The process says in it how far it is, with plain atomic stores that cost nanoseconds. And it
  * holds `alive`, a robust mutex: the kernel releases that when the holding thread ends, before the

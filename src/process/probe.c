@@ -131,7 +131,7 @@ static void *slice_main(void *works_out)
     return NULL;
 }
 
-/* On a thread of its own: the slice stays with whoever asked for it. */
+/* On a thread of its own: the slice stays with the thread that asked. */
 static bool slice_works(void)
 {
     pthread_t thread;

@@ -47,7 +47,7 @@ static struct {
 #define COPIES (sizeof reserve.copies / sizeof reserve.copies[0])
 
 /* `fd` becomes a copy in the place of one that was given up, and has its number all the time, so
- * that nobody else gets that. -1: a new one does. False: none was given up. */
+ * that no other file gets that. -1: a new one does. False: none was given up. */
 static bool keep(int fd)
 {
     for (unsigned i = 0; i < COPIES && reserve.first != NONE; i++) {

@@ -19,8 +19,8 @@
 /* The value of the variable for a process of the run that has this number, a random one. */
 void mst_tag_text(uint64_t run, uint32_t index, uint32_t attempt, char text[MST_TAG_ROOM]);
 
-/* Keeps some descriptors back: the functions below need a few, and find and signal nobody without.
- * Before there are threads; a forked process has them as well. */
+/* Keeps some descriptors back: the functions below need a few, and find and signal no process
+ * without. Before there are threads; a forked process has them as well. */
 void mst_tagged_reserve(void);
 
 /* Sends a signal to `pid` if it was started at `start` (process/proc_stat.h; 0: not known) or has

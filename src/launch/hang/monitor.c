@@ -211,7 +211,7 @@ static struct mst_watched *newest(const struct mst_monitor *monitor)
 }
 
 /* A rank that waits in muster has no clock, nor has one that never called it where no limit was
- * set. So nobody finds ranks that all wait, each for another one, or all for a silent one. */
+ * set. So no clock finds ranks that all wait, each for another one, or all for a silent one. */
 static void look_at_waits(struct mst_monitor *monitor, uint64_t now_ns)
 {
     struct mst_watched *suspect = NULL, *silent, *last = newest(monitor);
@@ -329,7 +329,7 @@ uint64_t mst_monitor_look(struct mst_monitor *monitor, uint64_t now_ns)
     return monitor->next_ns;
 }
 
-/* ---- who is watched ---- */
+/* ---- the watched ---- */
 
 void mst_monitor_init(struct mst_monitor *monitor, const struct mst_monitor_events *events)
 {

@@ -2,13 +2,13 @@
 #ifndef MST_LAUNCH_HANG_MONITOR_H
 #define MST_LAUNCH_HANG_MONITOR_H
 
-/* Watches a set of processes by their progress pages: finds who makes no progress (restart/hang.h
- * says when), names the suspect among them, and ends who made none for too long: SIGTERM, after the
- * grace time SIGKILL, again and again until the caller removes it because it is gone. A stopped one
- * is continued, or it could not die politely.
+/* Watches a set of processes by their progress pages: finds those without progress (restart/hang.h
+ * says when), names the suspect among them, and ends those that made none for too long: SIGTERM,
+ * after the grace time SIGKILL, again and again until the caller removes it because it is gone. A
+ * stopped one is continued, or it could not die politely.
  *
  * It has no loop and no thread: the caller looks when it is told to. Before anything is counted
- * that is ten times a second, with nobody to watch it is never. */
+ * that is ten times a second, without a watched process it is never. */
 
 #include <sys/types.h>
 
@@ -71,21 +71,21 @@ struct mst_monitor {
     struct mst_monitor_events events;
     struct mst_watched *first;
     uint64_t said_generation;    /* the last one that was said to stand still */
-    uint64_t over_generation;    /* the last one that is known to be over: nobody waits in it */
+    uint64_t over_generation;    /* the last one that is known to be over: no rank waits in it */
     uint64_t looked_ns, next_ns; /* the last look, and when the next one was to be */
     bool held; /* the caller's: from now on no limit runs, as what is known could not be told */
 };
 
 void mst_monitor_init(struct mst_monitor *monitor, const struct mst_monitor_events *events);
 
-/* Looks at all of them, on the monotonic clock. Returns when to look again; UINT64_MAX: nobody is
+/* Looks at all of them, on the monotonic clock. Returns when to look again; UINT64_MAX: none is
  * watched. */
 uint64_t mst_monitor_look(struct mst_monitor *monitor, uint64_t now_ns);
 
 /* Watches it from now on, whatever it did before; looks must begin again if there were none. */
 void mst_monitor_add(struct mst_monitor *monitor, struct mst_watched *one);
 
-/* Who is not watched is a no-op. */
+/* One that is not watched is a no-op. */
 void mst_monitor_remove(struct mst_monitor *monitor, struct mst_watched *one);
 
 /* Forgets all of them. */

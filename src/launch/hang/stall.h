@@ -3,7 +3,7 @@
 #define MST_LAUNCH_HANG_STALL_H
 
 /* The word of an agent that a rank makes no progress, until the service has heard it. Before that
- * nobody is interrupted, and what waits in muster may wait for the service: so no limit runs while
+ * no rank is interrupted, and what waits in muster may wait for the service: so no limit runs while
  * it is owed (mst_monitor's `held`). One at a time, the newest counts. */
 
 #include "client/shell/deliver.h"

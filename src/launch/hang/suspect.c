@@ -639,7 +639,7 @@ struct mst_watched *mst_suspect_of_waiting(const struct mst_monitor *monitor, ui
     (void)marked(monitor, 1, &any);
     any = suspect != NULL ? suspect : any;
     if (any == NULL) {
-        return NULL; /* of nobody: not asked for */
+        return NULL; /* no rank waits: not asked for */
     }
     (void)mst_hang_waits(&any->hang, &since_ns);
     add_still(&text, since_ns / NS_PER_MS);

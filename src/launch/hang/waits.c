@@ -85,7 +85,7 @@ static void read_on(struct mst_waits *waits, const struct mst_reply *reply)
 static void has_read(struct mst_waits *waits)
 {
     uint64_t now_ns = mst_lib_now_ns();
-    /* Several silent ones may compute, and so may one for which nobody waits in a call. */
+    /* Several silent ones may compute, and so may one for which no rank waits in a call. */
     bool fit =
         waits->found.silent_count == 0 || (waits->found.silent_count == 1 && waits->found.calls);
 

@@ -16,7 +16,8 @@
  * A value is text, a line for each group of ranks that wait for the same:
  *
  *   COUNT <tab> RANKS <tab> WHAT     "2\tranks 0, 1\tin barrier 'a'"
- *   silent <tab> RANK                "silent\trank 2"; a reader that does not know it counts nobody
+ *   silent <tab> RANK                "silent\trank 2"; a reader that does not know it counts no
+ * rank
  */
 
 #include "client/shell/internal.h"

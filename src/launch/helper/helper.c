@@ -11,9 +11,9 @@
  *      ^  |given up by the service, or no progress for too long: killed, and so a death
  *      +--+ the session ended (this process stood still for too long): a new one
  *
- * The death is told by the waiter itself where there is a session, else by whoever opens the next
- * one. Once the process is gone nobody starts us again, so that is tried for a while only: later
- * the lease has told. */
+ * The waiter reports the death where there is a session, else the next session does. Once the
+ * process has ended no new helper is started, so that is tried for a while only: after that the
+ * lease has expired. */
 #define _GNU_SOURCE
 #include "launch/helper/helper.h"
 
@@ -45,7 +45,8 @@
 #include "os/system.h"
 #include "process/death.h"
 
-#define OPEN_MS 1000 /* for one attempt: a closed client is waited for no longer than twice that   \
+#define OPEN_MS                                                                                    \
+    1000             /* for one attempt: a closed client is waited for no longer than twice that   \
                       */
 #define AGAIN_MS 200 /* between two attempts */
 #define LINGER_MS 10000 /* after the process is gone, for the service to be back */
@@ -319,7 +320,7 @@ static void session_close(struct helper *helper)
     helper->lost.post.open = helper->follow.post.open = helper->stall.delivery.post.open = false;
 }
 
-/* As an agent in any place: nobody is started by it, so it makes no node of anybody. */
+/* As an agent in any place: it starts no rank, so it makes no node. */
 static void session_open(struct helper *helper)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -358,8 +359,8 @@ static void session_open(struct helper *helper)
     (void)pthread_mutex_unlock(&helper->lock);
 }
 
-/* Again when it ended: who stood still for longer than the lease was given up, and so were not its
- * words. */
+/* A new one when it ended: this process stood still for longer than the lease. Its reports are
+ * still owed. */
 static void session_look(struct helper *helper, uint64_t now_ns)
 {
     if (helper->client != NULL && atomic_load(&helper->ended)) {
@@ -457,7 +458,7 @@ static void on_notices_ring(void *ctx)
 
 /* ---- the loop ---- */
 
-/* A service on this machine that is not there has nobody to tell anything to. */
+/* A service on this machine that has ended has no ranks left to inform. */
 static bool nobody_listens(const struct helper *helper)
 {
     static const char scheme[] = "unix:";
@@ -524,7 +525,7 @@ static void loop(struct helper *helper)
         }
         session_look(helper, now_ns);
         helper->notices_ns = UINT64_MAX;
-        if (!helper->gone) { /* a rank that is dead asks nobody for the others */
+        if (!helper->gone) { /* the helper of a dead rank asks no sources for the others */
             helper->notices_ns = mst_helper_notices_look(&helper->notices, helper->client);
         }
         wait_for_news(helper);
