@@ -174,12 +174,9 @@ static void on_joiners(uv_timer_t *timer)
 
 void mst_ending_look(struct mst_run_job *job)
 {
-    bool over = true;
+    bool over = !mst_place_any(&job->places, MST_PLACE_RUNS) &&
+                !mst_place_any(&job->places, MST_PLACE_WAITS);
 
-    for (uint32_t i = 0; i < job->places.count; i++) {
-        over = over && job->places.list[i].state != MST_PLACE_RUNS &&
-               job->places.list[i].state != MST_PLACE_WAITS;
-    }
     if (job->end.closing || job->nodes.joining ||
         (mst_group_begins(&job->group) && job->end.how == MST_GOES_ON)) {
         return;

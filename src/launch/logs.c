@@ -42,15 +42,32 @@ static int make_folders(char *path)
     return make_folder(path);
 }
 
-static int refuse(const char *given, int error)
+/* 0, or the error number. */
+static int open_folder(struct mst_logs *logs, const char *given, const char *job)
 {
-    return mst_refuse("--log-dir %s: %s; name a folder in which this user can write", given,
-                      strerror(error));
+    char path[PATH_MAX], real[PATH_MAX];
+    int error;
+
+    if ((size_t)snprintf(path, sizeof path, "%s", given) >= sizeof path) {
+        return ENAMETOOLONG;
+    }
+    error = make_folders(path);
+    if (error != 0) {
+        return error;
+    }
+    if (realpath(path, real) == NULL) {
+        return errno;
+    }
+    if ((size_t)snprintf(logs->folder, sizeof logs->folder, "%s/%s", real, job) >=
+        sizeof logs->folder) {
+        return ENAMETOOLONG;
+    }
+    error = make_folder(logs->folder);
+    return error != 0 || access(logs->folder, W_OK | X_OK) == 0 ? error : errno;
 }
 
 int mst_logs_open(struct mst_logs *logs, const char *given, const char *job)
 {
-    char path[PATH_MAX], real[PATH_MAX];
     int error;
 
     if (given == NULL) {
@@ -61,25 +78,12 @@ int mst_logs_open(struct mst_logs *logs, const char *given, const char *job)
             "--log-dir %s: the job's name '%s' can name no folder; choose another with -j", given,
             job);
     }
-    if ((size_t)snprintf(path, sizeof path, "%s", given) >= sizeof path) {
-        return refuse(given, ENAMETOOLONG);
-    }
-    error = make_folders(path);
-    if (error == 0 && realpath(path, real) == NULL) {
-        error = errno;
-    }
+    error = open_folder(logs, given, job);
     if (error != 0) {
-        return refuse(given, error);
+        return mst_refuse("--log-dir %s: %s; name a folder in which this user can write", given,
+                          strerror(error));
     }
-    if ((size_t)snprintf(logs->folder, sizeof logs->folder, "%s/%s", real, job) >=
-        sizeof logs->folder) {
-        return refuse(given, ENAMETOOLONG);
-    }
-    error = make_folder(logs->folder);
-    if (error == 0 && access(logs->folder, W_OK | X_OK) != 0) {
-        error = errno;
-    }
-    return error == 0 ? 0 : refuse(given, error);
+    return 0;
 }
 
 /* ---- while it runs ---- */

@@ -53,6 +53,7 @@ static void say_lines(struct mst_run_job *job)
     }
 }
 
+/* A rank of this node takes notices now. */
 static bool opened_now(struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->places.count; i++) {
@@ -66,10 +67,11 @@ static bool opened_now(struct mst_run_job *job)
     return false;
 }
 
-/* The line may come behind what it told: ranks that have saved and closed their handle, or ended.
+/* The line may come after what caused it: ranks that have saved and closed their handle, or ended.
  */
-static bool opened_ever(const struct mst_run_job *job)
+static void on_say(void *ctx, const char *line)
 {
+    struct mst_run_job *job = ctx;
     bool opened = job->preempted.opened;
 
     for (uint32_t i = 0; i < job->places.count; i++) {
@@ -78,17 +80,8 @@ static bool opened_ever(const struct mst_run_job *job)
         opened =
             opened || (process != NULL && atomic_load(&mst_process_page(process)->preempts) != 0);
     }
-    return opened;
-}
-
-static void on_say(void *ctx, const char *line)
-{
-    struct mst_run_job *job = ctx;
-
     mst_say("%s%s", line,
-            opened_ever(job)
-                ? ""
-                : "; no rank of this node listens for notices yet (muster_preempt_open)");
+            opened ? "" : "; no rank of this node listens for notices yet (muster_preempt_open)");
 }
 
 int mst_preempted_open(struct mst_run_job *job)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,13 +73,13 @@ static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
     return true;
 }
 
-/* `apart` is closed, so that the run goes on, once this is no part of what may end the run. */
-static _Noreturn void keep(int line, int apart, struct mst_kept *rows, unsigned most, uint64_t run)
+/* Says first that it is no part of what may end the run: then the run goes on. */
+static _Noreturn void keep(int line, struct mst_kept *rows, unsigned most, uint64_t run)
 {
     struct mst_kept message;
 
     stand_apart();
-    (void)close(apart);
+    (void)!write(line, "", 1);
     while (read(line, &message, sizeof message) == (ssize_t)sizeof message) {
         hear(rows, most, &message);
     }
@@ -94,59 +95,40 @@ static _Noreturn void keep(int line, int apart, struct mst_kept *rows, unsigned 
     _exit(0);
 }
 
-/* -1: there can be none. */
-static pid_t start(const int line[2], const int apart[2], unsigned most, uint64_t run)
+bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
 {
     struct mst_kept *rows = calloc(most, sizeof *rows);
+    int line[2];
+    char apart;
     pid_t pid;
 
-    if (rows == NULL) {
-        return -1;
+    *keeper = (struct mst_keeper){0};
+    if (rows == NULL || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) != 0) {
+        free(rows);
+        return false;
     }
     pid = mst_forked(NULL);
     if (pid == 0) {
         (void)close(line[1]);
-        (void)close(apart[0]);
-        keep(line[0], apart[1], rows, most, run);
+        keep(line[0], rows, most, run);
     }
     free(rows);
-    return pid;
-}
-
-bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
-{
-    int line[2], apart[2];
-    char none;
-    pid_t pid;
-
-    *keeper = (struct mst_keeper){0};
-    if (pipe2(line, O_CLOEXEC) != 0) {
-        return false;
-    }
-    if (pipe2(apart, O_CLOEXEC) != 0) {
-        (void)close(line[0]);
-        (void)close(line[1]);
-        return false;
-    }
-    pid = start(line, apart, most, run);
     (void)close(line[0]);
-    (void)close(apart[1]);
     if (pid < 0) {
         (void)close(line[1]);
-    } else {
-        while (read(apart[0], &none, 1) < 0 && errno == EINTR) { /* until it is closed */
-        }
-        *keeper = (struct mst_keeper){.pid = pid, .line = line[1]};
+        return false;
     }
-    (void)close(apart[0]);
-    return pid >= 0;
+    while (read(line[1], &apart, 1) < 0 && errno == EINTR) {
+    }
+    *keeper = (struct mst_keeper){.pid = pid, .line = line[1]};
+    return true;
 }
 
 /* If the keeper was killed, what is left is the parent-death signal. */
 void mst_keeper_keep(const struct mst_keeper *keeper, struct mst_kept kept)
 {
     if (keeper->pid != 0) {
-        (void)!write(keeper->line, &kept, sizeof kept);
+        (void)send(keeper->line, &kept, sizeof kept, MSG_NOSIGNAL);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "os/descriptors.h"
@@ -42,9 +43,7 @@ static int start(struct mst_served *served, const struct mst_serve *how, int inp
     for (unsigned i = 0; i < MST_SERVE_FLAGS_MAX && how->flags[i] != NULL; i++) {
         words[count++] = word(how->flags[i]);
     }
-    for (unsigned i = 0; i < MST_SPAWN_GIVEN_MAX; i++) {
-        spawn.given[i] = how->given[i];
-    }
+    memcpy(spawn.given, how->given, sizeof spawn.given);
     error = how->tied ? mst_spawn_tied(&spawn, 0, false, &pid) : mst_spawn(&spawn, &pid);
     if (error == 0) {
         mst_child_adopt(&served->child, pid);
