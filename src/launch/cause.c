@@ -171,12 +171,6 @@ static void tell_fault(const struct mst_fault *fault, const char *then, struct m
     mst_text_format(&text, ", in generation %" PRIu64 "%s", fault->generation, then);
 }
 
-/* What a failed run ended by: what the service was told, or the end of a process of this node. */
-struct found {
-    const struct mst_fault *fault;     /* to be told in its words; NULL: in those of the process */
-    const struct mst_process *process; /* may be known beside a fault */
-};
-
 /* Another rank than the one that seemed to stand still did not stop and was ended; or the one that
  * died was noticed by its peer first. */
 static bool was_another(const struct mst_run_job *job, const struct mst_fault *fault)
@@ -192,29 +186,14 @@ static bool was_another(const struct mst_run_job *job, const struct mst_fault *f
                : fault->kind == MST_CAUSE_FAULT && mst_status_is_passed_on(fault->code);
 }
 
-static struct found find_failure(const struct mst_run_job *job)
+static void of_fault(const struct mst_fault *fault, const struct mst_process *process,
+                     struct mst_first_cause *out)
 {
-    const struct mst_fault *fault = first_fault(job);
-    const struct mst_process *process = fault != NULL ? process_of(job, fault) : NULL;
-
-    if (fault != NULL && was_another(job, fault)) {
-        return (struct found){.process = first_cause(job)};
-    }
-    if (fault != NULL && (process == NULL || (mst_faults_told(fault) && !process->excused))) {
-        return (struct found){.fault = fault, .process = process};
-    }
-    process = process != NULL && is_cause(job, process) ? process : first_cause(job);
-    return (struct found){.process = process};
-}
-
-static void of_fault(const struct found *found, struct mst_first_cause *out)
-{
-    const struct mst_fault *fault = found->fault;
-    bool hung = found->process != NULL && found->process->verdict == MST_CAUSE_HARD_TIMEOUT;
+    bool hung = process != NULL && process->verdict == MST_CAUSE_HARD_TIMEOUT;
 
     out->kind = mst_cause_word(fault->kind);
     out->numbered = fault->code != 0 || fault->kind == MST_CAUSE_EXIT;
-    out->placed = found->process != NULL || fault->index != MST_INDEX_ANY;
+    out->placed = process != NULL || fault->index != MST_INDEX_ANY;
     out->of = *fault;
     tell_fault(fault, hung ? "; it did not stop and was ended" : "", out);
 }
@@ -248,17 +227,25 @@ static void of_process(const struct mst_run_job *job, const struct mst_process *
                    aborted ? "" : "in-process restart gave up: ", failure);
 }
 
+/* What the service was told, in its words, or else the end of a process of this node. */
 static void of_failure(const struct mst_run_job *job, struct mst_first_cause *out)
 {
-    const struct found found = find_failure(job);
+    const struct mst_fault *fault = first_fault(job);
+    const struct mst_process *process = fault != NULL ? process_of(job, fault) : NULL;
+    bool another = fault != NULL && was_another(job, fault);
 
     out->kind = "unknown";
-    out->process = found.process;
-    if (found.fault != NULL) {
-        of_fault(&found, out);
-    } else if (found.process != NULL) {
-        of_process(job, found.process, out);
+    if (fault != NULL && !another &&
+        (process == NULL || (mst_faults_told(fault) && !process->excused))) {
+        of_fault(fault, process, out);
+    } else {
+        process =
+            !another && process != NULL && is_cause(job, process) ? process : first_cause(job);
+        if (process != NULL) {
+            of_process(job, process, out);
+        }
     }
+    out->process = process;
 }
 
 static struct mst_first_cause nothing_of(const struct mst_run_job *job)

@@ -185,16 +185,6 @@ static uint64_t number_in(const json_t *object, const char *name)
     return (uint64_t)json_integer_value(json_object_get(object, name));
 }
 
-/* Another node decided it, and did not say why in time. */
-static json_t *unknown_cause(const struct mst_run_job *job)
-{
-    struct mst_first_cause unknown = {.kind = "unknown", .of = {.rank = MST_RANK_NONE}};
-    json_t *cause = cause_of(job, &unknown);
-
-    (void)json_object_set_new(cause, "node", json_integer(job->nodes.end_number));
-    return cause;
-}
-
 /* What the node that decided it has told the others, also where that is this one; empty: nothing.
  */
 static const char *told_cause(const struct mst_run_job *job)
@@ -218,12 +208,15 @@ static const struct mst_process *process_in(const struct mst_run_job *job, const
 /* As it was told, and what this node knows better. */
 static json_t *cause_as_told(const struct mst_run_job *job)
 {
+    const struct mst_first_cause unknown = {.kind = "unknown", .of = {.rank = MST_RANK_NONE}};
     json_t *cause = json_loads(told_cause(job), 0, NULL);
     const struct mst_process *process;
 
-    if (!json_is_object(cause)) {
+    if (!json_is_object(cause)) { /* another node decided it, and did not say why in time */
         json_decref(cause);
-        return unknown_cause(job);
+        cause = cause_of(job, &unknown);
+        (void)json_object_set_new(cause, "node", json_integer(job->nodes.end_number));
+        return cause;
     }
     process = process_in(job, cause);
     if (process != NULL && json_is_null(json_object_get(cause, "time"))) {

@@ -60,8 +60,8 @@ static void ask_slurm(struct mst_run_job *job)
     bool in_time;
 
     if (id == NULL || !mst_slurm_job_id(id)) {
-        mst_say("saved by all, but this is no Slurm job (SLURM_JOB_ID is not set), so nobody is "
-                "asked to run it again; --requeue-file PATH asks by a file");
+        mst_say("saved by all, but this is no Slurm job (SLURM_JOB_ID is not set), so it is "
+                "not requeued; --requeue-file PATH asks by a file");
         return;
     }
     mst_say("saved by all: scontrol requeue %s", id);
