@@ -18,7 +18,7 @@ static void on_look(uv_timer_t *timer)
     uint64_t now_ns = uv_hrtime();
     uint64_t next_ns;
 
-    job->hung.monitor.held = mst_session_unheard(&job->session);
+    job->hung.monitor.held = mst_stall_owed(&job->session.stall, job->session.client);
     next_ns = mst_monitor_look(&job->hung.monitor, now_ns);
     if (next_ns != UINT64_MAX) { /* a timer may ring in the millisecond before */
         (void)uv_timer_start(timer, on_look, (next_ns - now_ns) / NS_PER_MS + 1, 0);
@@ -41,7 +41,14 @@ static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *
         mst_process_name(process, name, sizeof name);
     }
     mst_say("%s %s; all ranks are interrupted", name, text);
-    mst_session_stalled(&job->session, process, suspect != NULL, one->generation, text);
+    if (job->session.client != NULL) {
+        mst_stall_set(&job->session.stall, job->session.client,
+                      &(struct mst_stalled){.generation = one->generation,
+                                            .pid = mst_process_pid(process),
+                                            .index = process->index,
+                                            .named = suspect != NULL,
+                                            .text = text});
+    }
 }
 
 static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
@@ -49,7 +56,8 @@ static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, 
 {
     struct mst_run_job *job = ctx;
 
-    return mst_session_waits(&job->session, &job->hung.monitor, one, now_ns, text, room);
+    return mst_waits_look(&job->session.waits, job->session.client, &job->hung.monitor, one, now_ns,
+                          text, room);
 }
 
 static bool on_hard(void *ctx, struct mst_watched *one, const char *text)

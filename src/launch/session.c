@@ -137,43 +137,6 @@ void mst_session_lost(struct mst_run_session *session, struct mst_process *proce
     }
 }
 
-void mst_session_stalled(struct mst_run_session *session, const struct mst_process *process,
-                         bool named, uint64_t generation, const char *text)
-{
-    struct mst_stall *stall = &session->stall;
-
-    if (enter(session)) {
-        stall->pid = mst_process_pid(process);
-        stall->instead = process->index;
-        stall->index = named ? process->index : MST_INDEX_ANY;
-        mst_stall_set(stall, session->client, generation, text);
-        mst_lib_unlock(session->client);
-    }
-}
-
-bool mst_session_waits(struct mst_run_session *session, const struct mst_monitor *monitor,
-                       const struct mst_watched *one, uint64_t now_ns, char *text, size_t room)
-{
-    bool all = false;
-
-    if (enter(session)) {
-        all = mst_waits_look(&session->waits, session->client, monitor, one, now_ns, text, room);
-        mst_lib_unlock(session->client);
-    }
-    return all;
-}
-
-bool mst_session_unheard(struct mst_run_session *session)
-{
-    bool unheard = false;
-
-    if (enter(session)) {
-        unheard = session->stall.delivery.owed;
-        mst_lib_unlock(session->client);
-    }
-    return unheard;
-}
-
 bool mst_session_heard_all(struct mst_run_session *session, const struct mst_process *process)
 {
     bool told = enter(session);

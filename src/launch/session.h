@@ -71,18 +71,6 @@ void mst_session_close(struct mst_run_session *session);
 void mst_session_lost(struct mst_run_session *session, struct mst_process *process,
                       enum mst_cause cause, int code);
 
-/* The process makes no progress, or, not `named`, nothing tells which one is why: the service has
- * the ranks of that generation interrupted. Does not wait. */
-void mst_session_stalled(struct mst_run_session *session, const struct mst_process *process,
-                         bool named, uint64_t generation, const char *text);
-
-/* All ranks of this node wait in muster: whether those of the others do (launch/hang/waits.h). */
-bool mst_session_waits(struct mst_run_session *session, const struct mst_monitor *monitor,
-                       const struct mst_watched *one, uint64_t now_ns, char *text, size_t room);
-
-/* Whether the service has not taken that word yet. */
-bool mst_session_unheard(struct mst_run_session *session);
-
 /* Whether the service has taken all that was said of a process. */
 bool mst_session_heard_all(struct mst_run_session *session, const struct mst_process *process);
 

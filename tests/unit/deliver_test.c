@@ -291,23 +291,25 @@ static void a_counter_is_answered_once_for_each_time(void **state)
 
 static void a_hang_is_told_until_it_is_heard(void **state)
 {
-    struct mst_process process = {.index = 4, .pid = 77};
-    struct mst_run_session session;
+    struct mst_stalled is = {
+        .generation = 3, .pid = 77, .index = 4, .named = true, .text = "made no progress"};
+    struct mst_stall stall = {.text = ""};
+    muster_client *client = fake_client();
 
     (void)state;
-    session_open(&session);
-    mst_session_stalled(&session, &process, true, 3, "made no progress");
-    assert_true(mst_session_unheard(&session));
+    mst_stall_set(&stall, client, &is);
+    assert_true(mst_stall_owed(&stall, client));
     fake_answer(MUSTER_ELIMIT);
-    assert_true(mst_session_unheard(&session));
-    mst_session_stalled(&session, &process, true, 4, "the newest counts");
+    assert_true(mst_stall_owed(&stall, client));
+    is.generation = 4; /* the newest counts */
+    mst_stall_set(&stall, client, &is);
     sent(2);
     assert_int_equal(fake.requests[1].fault.generation, 4);
     fake_answer(MUSTER_ELIMIT);
     fake_pass(1000 * MS);
     sent(3);
     fake_answer(MUSTER_EFENCED); /* that generation is over */
-    assert_false(mst_session_unheard(&session));
+    assert_false(mst_stall_owed(&stall, client));
 }
 
 int main(void)

@@ -9,16 +9,23 @@
 #include "client/shell/deliver.h"
 #include "client/shell/internal.h"
 
+struct mst_stalled {
+    uint64_t generation, pid;
+    uint32_t index;
+    bool named;       /* the rank is why; false: none is known to be */
+    const char *text; /* copied */
+};
+
 struct mst_stall {
     struct mst_delivery delivery; /* the caller sets whether it outlives a session */
-    uint64_t generation, pid;
-    uint32_t index;   /* MST_INDEX_ANY: of none in particular; then it falls back on: */
-    uint32_t instead; /* the one that is named to a service that takes no such word */
+    struct mst_stalled is;
     char text[400];
 };
 
-/* With the client's lock held, if there is a client. */
-void mst_stall_set(struct mst_stall *stall, muster_client *client, uint64_t generation,
-                   const char *text);
+/* Client NULL: it is only owed. Locks the client. */
+void mst_stall_set(struct mst_stall *stall, muster_client *client, const struct mst_stalled *is);
+
+/* Whether the service has not taken it yet. Locks the client. */
+bool mst_stall_owed(const struct mst_stall *stall, muster_client *client);
 
 #endif

@@ -203,15 +203,13 @@ static void write_and_read(struct mst_waits *waits, const struct mst_monitor *mo
     }
 }
 
-bool mst_waits_look(struct mst_waits *waits, muster_client *client,
-                    const struct mst_monitor *monitor, const struct mst_watched *one,
-                    uint64_t now_ns, char *text, size_t room)
+static bool look(struct mst_waits *waits, muster_client *client, const struct mst_monitor *monitor,
+                 const struct mst_watched *one, uint64_t now_ns)
 {
     if (waits->client != client || waits->generation != one->generation) {
         begin(waits, client, one->generation);
     }
     if (waits->in_a_row >= IN_A_ROW && now_ns - waits->full_ns < half_ns(waits)) {
-        tell(waits, text, room);
         return true;
     }
     if (now_ns >= waits->next_ns) {
@@ -221,4 +219,21 @@ bool mst_waits_look(struct mst_waits *waits, muster_client *client,
         write_and_read(waits, monitor);
     }
     return false;
+}
+
+bool mst_waits_look(struct mst_waits *waits, muster_client *client,
+                    const struct mst_monitor *monitor, const struct mst_watched *one,
+                    uint64_t now_ns, char *text, size_t room)
+{
+    bool all = false;
+
+    if (client != NULL) {
+        mst_lib_lock(client);
+        all = look(waits, client, monitor, one, now_ns);
+        if (all) {
+            tell(waits, text, room);
+        }
+        mst_lib_unlock(client);
+    }
+    return all;
 }

@@ -58,7 +58,7 @@ struct mst_waits {
     char after[96];
 };
 
-/* With the client's lock held, at each look in which mst_suspect_waiting counts the ranks that the
+/* Client NULL: false. Locks it. At each look in which mst_suspect_waiting counts the ranks that the
  * monitor watches in the generation of `one`. True: the others are such as well; `text` says for
  * what they wait: "any of them, as all wait: ranks 0, 1 wait in barrier 'a', rank 2 waits in
  * barrier 'b'", "not one call of muster by rank 2 in this attempt, all others wait: ...". */

@@ -110,20 +110,6 @@ static void signal_rank(const struct helper *helper, int number)
     }
 }
 
-static void lock_client(const struct helper *helper)
-{
-    if (helper->client != NULL) {
-        mst_lib_lock(helper->client);
-    }
-}
-
-static void unlock_client(const struct helper *helper)
-{
-    if (helper->client != NULL) {
-        mst_lib_unlock(helper->client);
-    }
-}
-
 /* ---- the word about the death ---- */
 
 static void on_lost(struct mst_delivery *delivery, const struct mst_reply *reply)
@@ -157,9 +143,13 @@ static void die(struct helper *helper)
 {
     (void)pthread_mutex_lock(&helper->lock);
     if (!atomic_exchange(&helper->dead, true)) {
-        lock_client(helper);
+        if (helper->client != NULL) {
+            mst_lib_lock(helper->client);
+        }
         mst_deliver(&helper->lost, helper->client);
-        unlock_client(helper);
+        if (helper->client != NULL) {
+            mst_lib_unlock(helper->client);
+        }
     }
     (void)pthread_mutex_unlock(&helper->lock);
 }
@@ -184,35 +174,21 @@ static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *
     struct helper *helper = ctx;
 
     say(helper, "process %" PRIu64 " %s; all ranks are interrupted", helper->pid, text);
-    lock_client(helper);
-    helper->stall.index = suspect != NULL ? helper->options->index : MST_INDEX_ANY;
-    mst_stall_set(&helper->stall, helper->client, one->generation, text);
-    unlock_client(helper);
+    mst_stall_set(&helper->stall, helper->client,
+                  &(struct mst_stalled){.generation = one->generation,
+                                        .pid = helper->pid,
+                                        .index = helper->options->index,
+                                        .named = suspect != NULL,
+                                        .text = text});
 }
 
 static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
                      size_t room)
 {
     struct helper *helper = ctx;
-    bool all;
 
-    if (helper->client == NULL) {
-        return false;
-    }
-    mst_lib_lock(helper->client);
-    all = mst_waits_look(&helper->waits, helper->client, &helper->monitor, one, now_ns, text, room);
-    mst_lib_unlock(helper->client);
-    return all;
-}
-
-static bool unheard(const struct helper *helper)
-{
-    bool unheard;
-
-    lock_client(helper);
-    unheard = helper->stall.delivery.owed;
-    unlock_client(helper);
-    return unheard;
+    return mst_waits_look(&helper->waits, helper->client, &helper->monitor, one, now_ns, text,
+                          room);
 }
 
 static bool on_hard(void *ctx, struct mst_watched *one, const char *text)
@@ -250,8 +226,6 @@ static void monitor_begin(struct helper *helper)
                                            .pid = (pid_t)helper->pid,
                                            .pidfd = helper->pid_fd};
     mst_monitor_add(&helper->monitor, &helper->watched);
-    helper->stall.pid = helper->pid;
-    helper->stall.index = helper->stall.instead = helper->options->index;
     helper->stall.delivery.outlives = true;
     helper->lost = (struct mst_delivery){.send = send_lost, .arrived = on_lost, .outlives = true};
 }
@@ -518,7 +492,7 @@ static void loop(struct helper *helper)
         process_look(helper, now_ns);
         given_up_look(helper);
         overdue_look(helper, now_ns);
-        helper->monitor.held = unheard(helper);
+        helper->monitor.held = mst_stall_owed(&helper->stall, helper->client);
         helper->look_ns = mst_monitor_look(&helper->monitor, now_ns);
         if (is_over(helper, now_ns)) {
             return;
