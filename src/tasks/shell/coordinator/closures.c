@@ -51,6 +51,19 @@ static muster_status settle(muster_closure *closure)
     return MUSTER_OK;
 }
 
+/* Lock not held. `look`: it is settled if it can be. */
+static bool has_outcome(muster_closure *closure, bool look)
+{
+    bool has = false;
+
+    if (closure->cluster->pid == getpid()) {
+        mst_coord_lock(closure->cluster);
+        has = look ? settle(closure) == MUSTER_OK : closure->outcome != NULL;
+        mst_coord_unlock(closure->cluster);
+    }
+    return has;
+}
+
 /* ---- entering ---- */
 
 /* A handle outlives its cluster: what was settled can still be looked at. OK: with the lock and
@@ -61,15 +74,8 @@ static muster_status enter(muster_closure *closure, bool blocks, struct muster_e
     if (!closure) {
         return mst_lib_refuse(err, what, "the handle is NULL");
     }
-    if (closure->cluster->pid == getpid()) {
-        bool settled;
-
-        mst_coord_lock(closure->cluster);
-        settled = closure->outcome != NULL;
-        mst_coord_unlock(closure->cluster);
-        if (settled) {
-            return MUSTER_MORE;
-        }
+    if (has_outcome(closure, false)) {
+        return MUSTER_MORE;
     }
     return mst_coord_enter(closure->cluster, blocks, err, what);
 }
@@ -265,22 +271,9 @@ muster_status muster_closure_fetch_any(muster_closure *const *closures, size_t c
 
 /* ---- looking ---- */
 
-/* With the lock: has it ended? Then its outcome is here, if there was memory for it. */
-static bool settled(muster_closure *closure)
-{
-    bool ended = false;
-
-    if (closure && closure->cluster->pid == getpid()) {
-        mst_coord_lock(closure->cluster);
-        ended = settle(closure) == MUSTER_OK;
-        mst_coord_unlock(closure->cluster);
-    }
-    return ended;
-}
-
 bool muster_closure_failure(muster_closure *closure, struct muster_failure *out)
 {
-    if (!out || !settled(closure) || !closure->outcome->failure) {
+    if (!out || !closure || !has_outcome(closure, true) || !closure->outcome->failure) {
         return false;
     }
     *out = *closure->outcome->failure;

@@ -92,18 +92,6 @@ muster_status muster_task_add(muster_task *task, const void *data, size_t size, 
     return mst_work_result_add(&task->result, mst_slice_of(data, size), type);
 }
 
-static char *copy_of(const char *text, size_t most)
-{
-    size_t size = text ? strnlen(text, most) : 0;
-    char *copy = size > 0 ? malloc(size + 1) : NULL;
-
-    if (copy) {
-        memcpy(copy, text, size);
-        copy[size] = '\0';
-    }
-    return copy;
-}
-
 static muster_status fail(muster_task *task, enum mst_origin origin, int code, const char *text)
 {
     if (!task) {
@@ -114,7 +102,7 @@ static muster_status fail(muster_task *task, enum mst_origin origin, int code, c
     task->result.state = NULL;
     task->result.origin = origin;
     task->result.code = code;
-    task->result.text = copy_of(text, MST_FAILURE_TEXT_MAX); /* without memory: without words */
+    task->result.text = text && *text ? strndup(text, MST_FAILURE_TEXT_MAX) : NULL;
     return MUSTER_EFAILED;
 }
 
@@ -133,7 +121,7 @@ muster_status muster_task_state_failed(muster_task *task, const char *server, co
     muster_status status = fail(task, MST_ORIGIN_STATE, 0, text);
 
     if (task) {
-        task->result.state = copy_of(server, STATE_MAX);
+        task->result.state = server && *server ? strndup(server, STATE_MAX) : NULL;
     }
     return status;
 }
