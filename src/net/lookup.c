@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include "os/system.h"
+#include "os/thread.h"
 
 #define THREAD_STACK ((size_t)512 * 1024) /* name services run code that is not ours */
 
@@ -58,25 +57,6 @@ static void *look_up(void *argument)
     return NULL;
 }
 
-/* The host program's signals are not for this thread. */
-static int start_thread(struct mst_lookup *lookup)
-{
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    pthread_t thread;
-    int error;
-
-    (void)sigfillset(&all);
-    (void)pthread_attr_init(&attributes);
-    (void)pthread_attr_setstacksize(&attributes, THREAD_STACK);
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &attributes, look_up, lookup);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    return error;
-}
-
 struct mst_lookup *mst_lookup_start(const struct mst_address *address)
 {
     struct mst_lookup *lookup = calloc(1, sizeof(*lookup));
@@ -96,7 +76,7 @@ struct mst_lookup *mst_lookup_start(const struct mst_address *address)
     atomic_init(&lookup->owners, 2);
     memcpy(lookup->host, address->host, sizeof(lookup->host));
     (void)snprintf(lookup->port, sizeof(lookup->port), "%u", (unsigned)address->port);
-    error = start_thread(lookup);
+    error = mst_thread_start(NULL, THREAD_STACK, look_up, lookup);
     if (error != 0) {
         (void)close(lookup->event);
         free(lookup);

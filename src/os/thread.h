@@ -5,8 +5,9 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* Starts a thread that takes no signal: those of the program are its own. `stack`: its size in
- * bytes; 0: the system's. Returns 0 or an error number. */
-int mst_thread_start(pthread_t *thread, size_t stack, void *(*run)(void *ctx), void *ctx);
+/* Starts a thread with all signals blocked: they are for the threads of the program. `out` NULL: it
+ * is detached. `stack_bytes` 0: the default. 0, or an errno. */
+int mst_thread_start(pthread_t *out, size_t stack_bytes, void *(*run)(void *argument),
+                     void *argument);
 
 #endif

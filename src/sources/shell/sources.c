@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "os/clock.h"
 #include "os/monotonic.h"
+#include "os/thread.h"
 
 #define LIST_MAX 4096u
 #define WHY_MAX 400u
@@ -279,19 +279,11 @@ static void *run(void *ctx)
 
 static bool start(struct one *one)
 {
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    bool ok = pthread_attr_init(&attributes) == 0;
+    bool ok;
 
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     one->holders++;
-    ok = ok && pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
-         pthread_create(&thread, &attributes, run, one) == 0;
+    ok = mst_thread_start(NULL, 0, run, one) == 0;
     one->holders -= !ok;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
     return ok;
 }
 
