@@ -46,7 +46,7 @@ static void keep_records_of(struct mst_archive *archive, const struct mst_core *
 {
     MST_ARCHIVE_U64S(archive, &records->generation, &records->begun_ns, &records->total);
     mst_archive_u32(archive, &records->count);
-    if (!mst_archive_expect(archive, records->count <= MST_NAMES_MAX)) {
+    if (archive->loading && !mst_archive_expect(archive, records->count <= MST_NAMES_MAX)) {
         records->count = 0; /* the records do not follow */
     }
     for (uint32_t i = 0; i < records->count; i++) {
