@@ -3,7 +3,6 @@
 #include "os/system.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -52,18 +51,6 @@ static void release(void *ctx, void *p)
 }
 
 const struct mst_mem mst_system_mem = {.alloc = take, .release = release};
-
-int mst_system_thread(pthread_t *out, void *(*run)(void *ctx), void *ctx)
-{
-    sigset_t all, before;
-    int error;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(out, NULL, run, ctx);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
 
 int mst_system_event(void)
 {

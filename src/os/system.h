@@ -4,7 +4,6 @@
 
 /* The few things a rank asks of the system. */
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,10 +17,6 @@ void mst_system_random(uint64_t *numbers, unsigned count);
 
 /* malloc and free. */
 extern const struct mst_mem mst_system_mem;
-
-/* Starts a thread with all signals blocked: they are for the program's own threads. 0, or the error
- * number. */
-int mst_system_thread(pthread_t *out, void *(*run)(void *ctx), void *ctx);
 
 /* An event: a descriptor that poll finds readable after a ring, until it is quietened. -1: none. */
 int mst_system_event(void);

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -24,7 +23,7 @@
 
 #include "os/monotonic.h"
 #include "os/short_slice.h"
-#include "os/system.h"
+#include "os/thread.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -203,7 +202,7 @@ static muster_status crew_new(struct mst_death *death, struct crew **out)
         return MUSTER_ENOMEM;
     }
     crew->death = death;
-    if (mst_system_thread(&crew->thread, crew_main, crew) != 0) {
+    if (mst_thread_start(&crew->thread, 0, crew_main, crew) != 0) {
         free(crew);
         return MUSTER_EFAILED;
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "process/output.h"
+#include "os/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -364,7 +364,7 @@ muster_status mst_output_new(struct mst_output **out, bool label)
     }
     (void)pthread_mutex_init(&output->lock, NULL);
     (void)pthread_cond_init(&output->drained, NULL);
-    if (mst_system_thread(&output->thread, output_main, output) != 0) {
+    if (mst_thread_start(&output->thread, 0, output_main, output) != 0) {
         output_release(output);
         return MUSTER_EFAILED;
     }

@@ -6,7 +6,9 @@
  * signal, which can break a library that knows no EINTR, begins when they have returned; but a
  * callback that hangs holds it up for the head start only. */
 #define _GNU_SOURCE
+
 #include "os/thread.h"
+
 #include "restart/shell/restart.h"
 
 #define HEAD_START_NS NS_PER_S

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "base/fail.h"
 #include "os/folder.h"
 #include "os/monotonic.h"
+#include "os/thread.h"
 #include "service/journal/format.h"
 #include "service/server/journal_disk.h"
 
@@ -189,19 +189,11 @@ static int make_next(struct mst_record_file *file, const char *path)
     return error;
 }
 
-/* The thread takes no signals of the service. */
 static int start_thread(struct mst_record_file *file)
 {
-    sigset_t all, before;
-    int error;
-
     (void)pthread_mutex_init(&file->lock, NULL);
     mst_monotonic_cond_init(&file->changed);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&file->thread, NULL, write_on, file);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
+    return mst_thread_start(&file->thread, 0, write_on, file);
 }
 
 muster_status mst_record_file_open(struct mst_record_file **out, const char *folder,
