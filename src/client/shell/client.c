@@ -453,6 +453,7 @@ static muster_status open_client(struct muster_client *client, struct mst_lib_wa
     client->background_event = -1;
     client->call_event = -1;
     client->secret_fd = -1;
+    client->agent_fd = -1;
     wanted->secret.keep = (role == MST_ROLE_RANK || role == MST_ROLE_WORKER) && wanted->page_fd < 0;
     if (wanted->alone || wanted->share) {
         status = start_service(client, wanted, deadline_ns, err);

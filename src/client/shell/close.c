@@ -6,7 +6,6 @@
 
 #include "base/panic.h"
 #include "client/shell/call.h"
-#include "client/shell/orphan.h"
 #include "client/shell/sidecar/helper.h"
 #include "client/shell/sidecar/serve.h"
 #include "client/shell/uncancelled.h"
@@ -29,7 +28,7 @@ uint64_t mst_lib_end_ns(void)
 static void close_descriptors(const struct muster_client *client)
 {
     const int own[] = {client->caller_event, client->background_event, client->call_event,
-                       client->secret_fd};
+                       client->secret_fd, client->agent_fd};
 
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         if (own[i] >= 0) {
@@ -49,7 +48,6 @@ static void free_client(struct muster_client *client)
     }
     mst_driver_free(client->driver);
     mst_tls_context_free(client->tls);
-    mst_lib_orphan_end(client);
     mst_page_unmap(client->page);
     mst_lib_alone_stop(client->alone);
     mst_lib_counters_free(client);
@@ -118,7 +116,6 @@ static void abandon(struct muster_client *client)
     mst_driver_abandon(client->driver);
     mst_lib_alone_abandon(client->alone);
     mst_lib_helper_abandon(client->helper);
-    mst_lib_orphan_end(client);
     close_descriptors(client);
 }
 

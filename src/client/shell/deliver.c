@@ -3,19 +3,14 @@
 
 #include "proto/retry.h"
 
-static void send_now(struct mst_delivery *delivery);
-
-static void fire(void *ctx)
-{
-    send_now(ctx);
-}
+static void send_now(void *ctx);
 
 /* `local`: the status is not from the service. */
 static void answered(struct mst_delivery *delivery, const struct mst_reply *reply, bool local)
 {
     if (mst_retry_helps(reply->status)) {
         delivery->refusals++;
-        delivery->timer.fire = fire;
+        delivery->timer.fire = send_now;
         delivery->timer.ctx = delivery;
         mst_lib_timer_set(delivery->client, &delivery->timer,
                           mst_lib_now_ns() + mst_retry_after_ns(delivery->refusals));
@@ -42,8 +37,9 @@ static void complete(void *ctx, const struct mst_reply *reply)
     }
 }
 
-static void send_now(struct mst_delivery *delivery)
+static void send_now(void *ctx)
 {
+    struct mst_delivery *delivery = ctx;
     struct mst_reply refusal = {0};
 
     delivery->again = false;

@@ -98,7 +98,7 @@ struct muster_client {
     struct mst_lib_hook hooks[MST_USERS];
     struct mst_list timers; /* that are set */
     struct mst_page *page;
-    int agent_fd; /* a pidfd of the agent, where that is not the parent; 0: none */
+    int agent_fd; /* a pidfd of the agent, where that is not the parent; -1: none */
     struct mst_lib_helper *helper;
     uint64_t iteration;
     uint64_t heard; /* the completed-run count that this process knows */

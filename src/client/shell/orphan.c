@@ -20,9 +20,7 @@ static bool agent_lives(const struct mst_page *page)
 
 static int event(void *ctx)
 {
-    const struct muster_client *client = ctx;
-
-    return client->agent_fd > 0 ? client->agent_fd : -1;
+    return ((const struct muster_client *)ctx)->agent_fd;
 }
 
 /* The program may have closed the descriptor and reused its number. */
@@ -31,7 +29,7 @@ static void rung(void *ctx, uint64_t now_ns)
     struct muster_client *client = ctx;
 
     (void)now_ns;
-    client->agent_fd = 0;
+    client->agent_fd = -1;
     if (!agent_lives(client->page)) {
         (void)kill(getpid(), SIGKILL);
     }
@@ -39,7 +37,7 @@ static void rung(void *ctx, uint64_t now_ns)
 
 static void disowned(void *ctx)
 {
-    ((struct muster_client *)ctx)->agent_fd = 0;
+    ((struct muster_client *)ctx)->agent_fd = -1;
 }
 
 /* In another pid namespace the number is of no process or of another one; its start time differs.
@@ -60,13 +58,5 @@ void mst_lib_orphan_watch(struct muster_client *client)
         mst_lib_hook(client, MST_USER_AGENT, &hook);
     } else if (fd >= 0) {
         (void)close(fd);
-    }
-}
-
-void mst_lib_orphan_end(struct muster_client *client)
-{
-    if (client->agent_fd > 0) {
-        (void)close(client->agent_fd);
-        client->agent_fd = 0;
     }
 }

@@ -6,6 +6,5 @@ struct muster_client;
 
 /* From now on this process is killed when the agent of its page ends, unless that is its parent. */
 void mst_lib_orphan_watch(struct muster_client *client);
-void mst_lib_orphan_end(struct muster_client *client);
 
 #endif
