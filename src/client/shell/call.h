@@ -64,6 +64,7 @@ struct mst_lib_how mst_lib_starting(muster_call **out, struct muster_error *err)
 
 /* Defines X and its twin X_start, which differ only in how the call is made. The body of both
  * follows; it has the parameters, and `how`. `handle`: client or watch, the first parameter. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a declared name cannot be in parentheses */
 #define MST_LIB_TWINS(name, handle, parameters, arguments)                                         \
     static muster_status name##_how(muster_##handle *handle, MST_LIB_PARTS parameters,             \
                                     struct mst_lib_how how);                                       \
@@ -79,6 +80,7 @@ struct mst_lib_how mst_lib_starting(muster_call **out, struct muster_error *err)
     }                                                                                              \
     static muster_status name##_how(muster_##handle *handle, MST_LIB_PARTS parameters,             \
                                     struct mst_lib_how how)
+/* NOLINTEND(bugprone-macro-parentheses) */
 #define MST_LIB_PARTS(...) __VA_ARGS__
 
 static inline struct mst_slice mst_lib_slice(struct muster_slice bytes)

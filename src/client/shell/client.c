@@ -360,15 +360,16 @@ static muster_status reach(struct muster_client *client, const char *whose, uint
     mst_lib_lock(client);
     mst_client_start(mst_lib_machine(client), mst_lib_now_ns());
     do {
+        bool answered;
+
         again = false;
         client->trouble[0] = '\0';
-        if (!mst_lib_wait(client, is_answered, client, deadline_ns)) {
-            status = unreachable(client, err);
-        } else if (client->poisoned || client->ended) {
+        answered = mst_lib_wait(client, is_answered, client, deadline_ns);
+        if (answered && (client->poisoned || client->ended)) {
             status = mst_lib_fail_again(client, err, "open");
-        } else if (mst_client_online(mst_lib_machine(client))) {
+        } else if (answered && mst_client_online(mst_lib_machine(client))) {
             status = MUSTER_OK;
-        } else if (is_shut_out(client)) {
+        } else if (!answered || is_shut_out(client)) {
             status = unreachable(client, err);
         } else {
             status = MUSTER_EUNREACHABLE;
