@@ -40,6 +40,35 @@ static void test_who_is_to_run_alone_takes_the_first_empty_worker(void **state)
     stage_end();
 }
 
+/* A closure must run alone, and no worker is empty. It reserves one and keeps it: only the others
+ * get more to run, until that one is empty. */
+static void test_one_that_runs_alone_keeps_the_worker_that_it_reserved(void **state)
+{
+    uint64_t number;
+
+    (void)state;
+    stage_config.poison = 2;
+    assert_true(stage_begin());
+    stage_join(2, 1);
+    number = stage_schedule("f");
+    stage_join(0, 2);
+    stage_join(1, 2);
+    (void)stage_schedule("f");
+    (void)stage_schedule("f"); /* one with each of 0 and 1 */
+    assert_int_equal(stage.workers[0].run_count, 1);
+    assert_int_equal(stage.workers[1].run_count, 1);
+    stage_die(2); /* it cost one of two: the next time alone, with 0 */
+    (void)stage_schedule("f");
+    assert_int_equal(stage.workers[1].run_count, 2);
+    stage_value(1, 0, "");
+    (void)stage_schedule("f");
+    assert_int_equal(stage.workers[1].run_count, 2);
+    stage_value(0, 0, "");
+    assert_int_equal(stage.workers[0].run_count, 1);
+    assert_int_equal(stage.workers[0].runs[0].attempt.closure, number);
+    stage_end();
+}
+
 static void test_who_is_to_run_alone_waits_no_longer_for_a_function_that_is_gone(void **state)
 {
     static const struct mst_function only_g = {.name = {"g", 1}, .version = 1};
@@ -410,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_to_run_alone_takes_the_first_empty_worker),
+        cmocka_unit_test(test_one_that_runs_alone_keeps_the_worker_that_it_reserved),
         cmocka_unit_test(test_who_is_to_run_alone_waits_no_longer_for_a_function_that_is_gone),
         cmocka_unit_test(test_a_closure_that_kills_three_workers_is_poison_54),
         cmocka_unit_test(test_poison_tells_of_each_child_that_it_cost),
