@@ -3,7 +3,7 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
-static int order(const void *key, const struct mst_tree_node *node)
+int mst_alarm_order(const void *key, const struct mst_tree_node *node)
 {
     const struct mst_task_alarm *a = key;
     const struct mst_task_alarm *b =
@@ -14,11 +14,6 @@ static int order(const void *key, const struct mst_tree_node *node)
         return a->due_ns < b->due_ns ? -1 : 1;
     }
     return (a->order > b->order) - (a->order < b->order);
-}
-
-void mst_alarms_init(struct mst_cluster *cluster)
-{
-    mst_tree_init(&cluster->alarms, order);
 }
 
 void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uint64_t due_ns)

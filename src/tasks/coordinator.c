@@ -111,8 +111,11 @@ static bool makes_sense(const struct mst_cluster_config *config)
 
 static void lists_init(struct mst_cluster *cluster)
 {
-    mst_alarms_init(cluster);
-    mst_queue_init(cluster);
+    mst_tree_init(&cluster->alarms, mst_alarm_order);
+    mst_tree_init(&cluster->alone, mst_queue_order);
+    mst_table_init(&cluster->kinds_by_name, &cluster->mem);
+    mst_list_init(&cluster->kinds);
+    mst_list_init(&cluster->ready);
     mst_table_init(&cluster->closures, &cluster->mem);
     mst_table_init(&cluster->workers_by_index, &cluster->mem);
     mst_table_init(&cluster->links, &cluster->mem);

@@ -327,7 +327,7 @@ struct mst_cluster {
 
 /* alarm.c */
 void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uint64_t due_ns);
-void mst_alarms_init(struct mst_cluster *cluster);
+mst_tree_order mst_alarm_order;
 struct mst_task_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns); /* taken out */
 
 /* copy.c */
@@ -355,7 +355,7 @@ void mst_queue_append(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_queue_return(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_queue_remove(struct mst_cluster *cluster, struct mst_closure *closure);
 struct mst_closure *mst_queue_head(const struct mst_kind *kind);
-void mst_queue_init(struct mst_cluster *cluster);
+mst_tree_order mst_queue_order;
 
 /* closure.c */
 struct mst_closure *mst_closure_find(const struct mst_cluster *cluster, uint64_t number);

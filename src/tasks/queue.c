@@ -4,7 +4,7 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
-static int order(const void *key, const struct mst_tree_node *node)
+int mst_queue_order(const void *key, const struct mst_tree_node *node)
 {
     uint64_t a = *(const uint64_t *)key;
     const struct mst_closure *closure =
@@ -13,14 +13,6 @@ static int order(const void *key, const struct mst_tree_node *node)
     uint64_t b = closure->number;
 
     return (a > b) - (a < b);
-}
-
-void mst_queue_init(struct mst_cluster *cluster)
-{
-    mst_list_init(&cluster->kinds);
-    mst_list_init(&cluster->ready);
-    mst_tree_init(&cluster->alone, order);
-    mst_table_init(&cluster->kinds_by_name, &cluster->mem);
 }
 
 /* ---- functions ---- */
@@ -135,7 +127,7 @@ static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice n
     kind->unknown.ring = unknown;
     kind->name = mst_slice_of(memcpy(kind->bytes, name.data, name.size), name.size);
     mst_list_init(&kind->fifo);
-    mst_tree_init(&kind->again, order);
+    mst_tree_init(&kind->again, mst_queue_order);
     mst_list_append(&cluster->kinds, &kind->all);
     mst_table_insert(&cluster->kinds_by_name, kind_hash(name, version), &kind->node);
     for (uint32_t i = 0; i < cluster->worker_count; i++) {

@@ -160,7 +160,7 @@ void mst_worker_done(struct mst_worker *worker, const struct mst_worker_effect *
 
 /* ---- checks ---- */
 
-static uint32_t check_slots(const struct mst_worker *worker)
+static void check_slots(const struct mst_worker *worker)
 {
     uint32_t old = 0;
     uint32_t busy = 0;
@@ -184,7 +184,6 @@ static uint32_t check_slots(const struct mst_worker *worker)
     }
     MST_ASSERT(old == worker->old);
     MST_ASSERT(busy == worker->busy);
-    return busy;
 }
 
 /* Those that have begun are among the first `slots` that are not answered. */
@@ -249,7 +248,7 @@ static void check_values(const struct mst_worker *worker)
 
 void mst_worker_check(const struct mst_worker *worker)
 {
-    (void)check_slots(worker);
+    check_slots(worker);
     check_queue(worker);
     check_values(worker);
     MST_ASSERT(!worker->clearing || worker->link == MST_LINK_NONE ||

@@ -249,18 +249,12 @@ void mst_worker_trim(struct mst_worker *worker)
 
 /* ---- slots ---- */
 
-static const struct mst_function *function_of(const struct mst_worker *worker,
-                                              const struct mst_cluster_message *message)
-{
-    return &worker->config.functions[message->function];
-}
-
 /* Only one of these may be in the process at a time. */
 static bool is_alone(const struct mst_worker *worker, const struct mst_cluster_message *message)
 {
     uint32_t any = MST_FUNCTION_THREADS | MST_FUNCTION_CHILD | MST_FUNCTION_COMMAND;
 
-    return (function_of(worker, message)->flags & any) == 0;
+    return (worker->config.functions[message->function].flags & any) == 0;
 }
 
 static bool may_begin(const struct mst_worker *worker, const struct mst_cluster_message *message)
@@ -309,13 +303,6 @@ static void slot_take(struct mst_worker *worker, struct mst_worker_slot *slot)
 }
 
 /* ---- beginning ---- */
-
-static void needs_use(struct mst_worker *worker, const struct mst_cluster_message *message)
-{
-    for (uint32_t i = 0; i < message->need_count; i++) {
-        mst_worker_value_find(worker, message->needs[i])->users++;
-    }
-}
 
 static void needs_leave(struct mst_worker *worker, const struct mst_cluster_message *message)
 {
@@ -377,7 +364,9 @@ static void run_begin(struct mst_worker *worker, struct mst_worker_slot *slot,
     if (run->until_ns > 0) {
         slot->deadline_ns = mst_sooner(slot->deadline_ns, run->until_ns);
     }
-    needs_use(worker, &run->message);
+    for (uint32_t i = 0; i < run->message.need_count; i++) {
+        mst_worker_value_find(worker, run->message.needs[i])->users++;
+    }
 }
 
 static bool value_begin(struct mst_worker *worker, struct mst_worker_slot *slot)
