@@ -17,7 +17,8 @@ static const struct mst_who *find(const struct mst_item *members, size_t count, 
                                   uint32_t index)
 {
     const struct mst_who wanted = {.role = role, .index = index};
-    const struct mst_item *found = bsearch(&wanted, members, count, sizeof *members, compare);
+    const struct mst_item *found = /* NULL is no array, not even an empty one */
+        count > 0 ? bsearch(&wanted, members, count, sizeof *members, compare) : NULL;
 
     return found ? &found->who : NULL;
 }
