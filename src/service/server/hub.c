@@ -269,18 +269,25 @@ static bool stores(const struct mst_request *request)
            request->command != MST_LOST;
 }
 
+/* By itself: to clear a reply costs as much as a request. */
+static bool refuse_request(struct mst_uv_connection *connection, const struct mst_request *request,
+                           muster_status status)
+{
+    const struct mst_reply refusal = {
+        .id = request->id, .command = request->command, .status = status};
+
+    return mst_native_service_answer(connection->codec, &refusal) == MUSTER_OK;
+}
+
 static bool feed_request(struct mst_uv_connection *connection, const struct mst_request *request)
 {
     struct mst_uv_hub *hub = connection->hub;
-    struct mst_reply refusal = {.id = request->id, .command = request->command};
     muster_status status;
 
     hub->reserve.storing = stores(request);
     status = mst_journal_request(hub->feed.journal, now(hub), connection->id, request);
     hub->reserve.storing = false;
-    refusal.status = status;
-    return status == MUSTER_OK ||
-           mst_native_service_answer(connection->codec, &refusal) == MUSTER_OK;
+    return status == MUSTER_OK || refuse_request(connection, request, status);
 }
 
 static void pass_on(struct mst_uv_connection *connection, const struct mst_reply *reply)
