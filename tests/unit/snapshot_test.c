@@ -21,7 +21,7 @@
 #include "service/core/snapshot.h"
 #include "service/core/state.h"
 
-enum { SEEDS = 28, STEPS = 2000 };
+enum { SEEDS = 40, STEPS = 2000 };
 
 /* ---- a snapshot in memory ---- */
 

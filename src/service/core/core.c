@@ -97,6 +97,7 @@ void mst_core_free(struct mst_core *core)
         mst_job_destroy(mst_named_first(&core->jobs));
     }
     mst_past_free_all(core);
+    mst_waiter_free_spares(core);
     mem = core->mem;
     mst_mem_release(&mem, core->staged);
     mst_mem_release(&mem, core);

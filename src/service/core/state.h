@@ -7,6 +7,8 @@
 #include "service/core/counts.h"
 #include "service/core/part.h"
 
+enum { MST_WAITER_SPARES = 64 };
+
 struct mst_core {
     struct mst_mem mem;
     struct mst_core_config config;
@@ -29,6 +31,8 @@ struct mst_core {
     uint64_t held_ns;        /* since when */
     struct mst_list dirty;   /* jobs to settle before the input is over */
     struct mst_list effects; /* struct mst_todo, in the order they were decided */
+    struct mst_waiter *spares[MST_WAITER_SPARES]; /* to use again, see waiter.h */
+    uint32_t spare_count;
     struct mst_counts counts;
 
     /* What mst_core_next hands out, one at a time. */

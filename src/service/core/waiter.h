@@ -91,6 +91,8 @@ struct mst_waiter {
 struct mst_waiter *mst_waiter_new(struct mst_core *core, struct mst_link *link,
                                   const struct mst_request *request);
 void mst_waiter_free(struct mst_waiter *waiter);
+/* A few waiters without a part are kept for the next requests. This gives back their memory. */
+void mst_waiter_free_spares(struct mst_core *core);
 
 /* From now on it is being sent: it stays, whatever happens to the link. */
 void mst_waiter_leave_link(struct mst_waiter *waiter);
