@@ -273,11 +273,13 @@ muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
         mst_input_request_write(at + MST_RECORD_HEAD, request, size);
         keep(journal, &record, size);
     }
-    tell(journal, &(struct mst_input){.type = MST_RECORD_REQUEST,
-                                      .flags = mst_input_flags(journal->core),
-                                      .now_ns = now_ns,
-                                      .conn = conn,
-                                      .request = request});
+    if (journal->listener.heard) { /* without one, an input would be filled in vain */
+        tell(journal, &(struct mst_input){.type = MST_RECORD_REQUEST,
+                                          .flags = mst_input_flags(journal->core),
+                                          .now_ns = now_ns,
+                                          .conn = conn,
+                                          .request = request});
+    }
     return status;
 }
 
