@@ -119,7 +119,7 @@ static bool workers_grow(struct mst_cluster *cluster)
         return false;
     }
     workers = mst_array_grow(&cluster->mem, cluster->workers, cluster->worker_count, room,
-                             sizeof(*workers));
+                             sizeof(struct mst_task_worker *));
     if (!workers) {
         return false;
     }

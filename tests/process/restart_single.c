@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rank/belongings.h"
 #include "muster/muster.h"
+#include "rank/belongings.h"
 
 enum { ENTRIES_MAX = 8, LOG_ROOM = 4096, ALWAYS = -1, OPEN_MS = 10000 };
 

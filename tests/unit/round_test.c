@@ -637,7 +637,7 @@ static void a_deadline_gives_the_parts_of_those_who_arrived(struct fixture *f)
     EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
     EXPECT_INT(f, reply->value.size, 0);
     EXPECT_INT(f, reply->item_count, 2);
-    for (uint32_t i = 0; i < reply->item_count; i++) {
+    for (uint32_t i = 0; i < 2 && i < reply->item_count; i++) {
         EXPECT_INT(f, reply->items[i].kind, MST_ITEM_PART);
         EXPECT_INT(f, reply->items[i].who.index, i);
         EXPECT(f, mst_slice_equal(reply->items[i].value, data[i]));

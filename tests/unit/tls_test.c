@@ -208,9 +208,8 @@ static void a_service_without_a_secret_is_recognised(void **state)
     assert_int_equal(mst_tls_new(&client, client_side), MUSTER_OK);
     assert_int_equal(mst_tls_feed(client, mst_slice_text("HTTP/1.1 400 Bad Request\r\n")),
                      MUSTER_EPROTO);
-    assert_string_equal(
-        mst_tls_reason(client),
-        "the peer speaks no TLS: is it a muster service with --secret-file?");
+    assert_string_equal(mst_tls_reason(client),
+                        "the peer speaks no TLS: is it a muster service with --secret-file?");
     mst_tls_free(client);
 }
 

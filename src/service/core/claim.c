@@ -224,6 +224,7 @@ static muster_status admit(struct mst_core *core, struct mst_link *link, struct 
         undo(&claim);
         return status != MUSTER_OK ? status : MUSTER_ENOMEM;
     }
+    MST_ASSERT(claim.job);
     mst_job_publish(claim.job);
     mst_waiter_set_job(waiter, claim.job);
     mst_session_attach(session, link);

@@ -25,23 +25,23 @@ struct mst_job {
     uint32_t max_size, size_multiple; /* limits of a seal; 0: any */
     uint64_t join_wait_ms;
     enum mst_grow grow;
+    enum mst_attention attention; /* in the generation */
 
     uint64_t generation;
     uint64_t floor; /* the next generation is above both */
-    enum mst_attention attention;
     uint64_t view_revision;
     struct mst_member **ranks; /* the ranks of the generation, by rank */
     uint32_t rank_count;
     uint32_t alive; /* of them, not gone */
     uint32_t rank_places, rank_room;
     bool ordered;                  /* the generation's seal gave the order of the ranks */
+    bool at_rest;                  /* no rank arrived at a seal since the last of `finals` */
     struct mst_blob *sealed_value; /* what that was contributed with; NULL: nothing */
     uint64_t finals;       /* final rounds that succeeded: the completed runs of this group */
-    bool at_rest;          /* no rank arrived at a seal since the last of them */
     struct mst_list ready; /* members, in the order they became ready */
     uint32_t ready_count;
-    struct mst_alarm join_alarm;
     bool join_due; /* join_wait is over: min_size is enough */
+    struct mst_alarm join_alarm;
 
     /* Indexes of members. */
     struct mst_tree members;      /* by role and index */
@@ -70,8 +70,8 @@ struct mst_job {
 
     struct mst_records records;      /* of the generation */
     struct mst_records last_records; /* of the last one that had any, as it was sealed */
-    bool last_is_cause;              /* that one ended by the seal of this one */
     uint64_t fault_count;            /* generations that ended with a record */
+    bool last_is_cause;              /* the last of them ended by the seal of this one */
     bool restart_uncounted;          /* its cause may still be refined */
     uint64_t interrupted_ns;         /* the present call for attention; 0: none, or not known */
 

@@ -94,7 +94,7 @@ static void keep_parts(struct mst_archive *archive, struct mst_round *round)
         (void)mst_archive_expect(archive,
                                  count > 0 && (round->wanted || count == round->job->rank_count));
     }
-    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
+    for (uint32_t i = 0; i < round->part_count && mst_archive_good(archive); i++) {
         keep_part(archive, round, i);
     }
     if (archive->loading && mst_archive_good(archive)) {

@@ -21,11 +21,12 @@ void mst_names_init(struct mst_names *names)
 void *mst_named_new(const struct mst_mem *mem, size_t size, struct mst_slice name)
 {
     struct mst_named *named = mst_mem_zalloc(mem, size + name.size);
-    char *bytes = (char *)named + size;
+    char *bytes;
 
     if (!named) {
         return NULL;
     }
+    bytes = (char *)named + size;
     if (name.size > 0) {
         memcpy(bytes, name.data, name.size);
     }

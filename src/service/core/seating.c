@@ -283,6 +283,7 @@ muster_status mst_seating_order(struct mst_round *round, const struct mst_round_
     if (mst_seating_fit(job, request->order_count) != request->order_count) {
         return MUSTER_EINVAL;
     }
+    MST_ASSERT(round->parts || round->part_count == 0);
     for (uint32_t i = 0; i < request->order_count; i++) {
         struct mst_round_part *part = part_of(round, request->order[i]);
 

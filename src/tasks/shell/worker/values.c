@@ -119,11 +119,11 @@ void mst_work_value_destroy(struct mst_work_value *value)
 
 void mst_work_values_sweep(struct mst_work_values *values)
 {
-    struct mst_work_value *value;
-
-    while ((value = mst_work_value_garbage(values)) != NULL) {
+    MST_EACH(value, &values->garbage, struct mst_work_value, link)
+    {
         mst_work_value_destroy(value);
     }
+    mst_list_init(&values->garbage);
 }
 
 void mst_work_values_fini(struct mst_work_values *values)
