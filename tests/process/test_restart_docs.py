@@ -129,7 +129,7 @@ def test_every_parameter_of_the_wrapper_has_its_row():
 
 
 def test_every_rule_is_in_the_page_and_in_the_header():
-    """Every rule is in the guide and in the header, as restart_options.c compares them."""
+    """Every rule is in the guide and in the header, as the options of restart are compared."""
     source = (ROOT / "src" / "restart" / "shell" / "options.c").read_text()
     (table_of_rules,) = re.findall(r"rules\[\] = \{(.*?)\};", source, re.S)
     checks = re.findall(r"\{(\w+), (\w+), (\w+)\}", table_of_rules)

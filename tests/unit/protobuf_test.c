@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec by the tables, beside what tests/process/test_protobuf.py compares with Google's: the
+/* The codec by the tables, beside what tests/process/test_schema.py compares with Google's: the
  * tables are sound, no byte beyond the message is read or written, and what is odd is taken as
  * docs/protocol.md says.
  *

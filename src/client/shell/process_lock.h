@@ -13,7 +13,7 @@ enum mst_process_lock {
     MST_LOCK_ENVIRONMENT, /* environment.c: the variables, which restarts set */
     MST_LOCK_HEARD,       /* heard.c: the count of the last client */
     MST_LOCK_EXIT,        /* at_exit.c: what is to be done in exit() */
-    MST_LOCK_SIGNALS,     /* interrupt.c, preempt_signals.c: the handlers of signals */
+    MST_LOCK_SIGNALS,     /* interrupt.c, signals.c: the handlers of signals */
     MST_PROCESS_LOCKS
 };
 
