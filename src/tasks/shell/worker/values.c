@@ -119,8 +119,7 @@ void mst_work_value_destroy(struct mst_work_value *value)
 
 void mst_work_values_sweep(struct mst_work_values *values)
 {
-    MST_EACH(value, &values->garbage, struct mst_work_value, link)
-    {
+    MST_EACH(value, &values->garbage, struct mst_work_value, link) {
         mst_work_value_destroy(value);
     }
     mst_list_init(&values->garbage);
