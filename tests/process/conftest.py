@@ -141,8 +141,12 @@ class Process:
         self.process.send_signal(number)
 
     def stopped(self):
-        with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+        """Whether it is stopped by a signal; it may have ended and been waited for meanwhile."""
+        try:
+            with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
+                return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
 
     def kill(self):
         self.process.kill()
