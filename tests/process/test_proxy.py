@@ -6,7 +6,9 @@ behaviour: attacks / Connections that break
 """
 
 import concurrent.futures
+import contextlib
 import re
+import socket
 import subprocess
 
 import pytest
@@ -313,6 +315,31 @@ def refused(address, env, started):
     assert line.endswith("; is `muster serve` running there?")
     assert REACH_MS / 1000 <= float(re.search(r"after ([\d.]+) s ", line)[1]) < WAIT_S
     return line
+
+
+def test_a_machine_that_does_not_answer_a_connection(env, started):
+    """What is at the address answers no connection, as behind a firewall that drops them. When the
+    time is up one line says so, with the address and how long it took. [Peers that are no service]"""
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(8):  # more than wait to be accepted: Linux drops the others
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        address = f"127.0.0.1:{full.getsockname()[1]}"
+        line = refused(address, env, started)
+    assert f" (connecting to {address}: it does not answer); " in line
+
+
+@pytest.mark.parametrize("network", ["tls"], indirect=True)
+def test_a_service_that_accepts_and_answers_no_handshake(network, impostor, env, started):
+    """What listens at the address accepts and does not answer the TLS handshake. When the time is
+    up one line says so, with the address and how long it took. [Peers that are no service]"""
+    network()
+    silent = impostor()
+    line = refused(silent.address, env, started)
+    assert (f" (connecting to {silent.address}: it accepts, but does not answer the TLS handshake); "
+            in line)
 
 
 def test_a_service_that_accepts_and_never_answers(impostor, env, muster, started):

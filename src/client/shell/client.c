@@ -315,6 +315,8 @@ static bool is_answered(void *ctx)
 static muster_status unreachable(struct muster_client *client, struct muster_error *err)
 {
     uint64_t ms = (mst_lib_now_ns() - client->opened_ns) / NS_PER_MS;
+    char awaited[sizeof(client->trouble)];
+    struct mst_text text = mst_text_in(awaited, sizeof(awaited));
     const char *trouble = client->trouble;
 
     if (is_shut_out(client)) {
@@ -323,8 +325,9 @@ static muster_status unreachable(struct muster_client *client, struct muster_err
                         client->tls ? " (the secret here is that of " : "",
                         client->tls ? client->secret_name : "", client->tls ? ")" : "");
     }
-    if (trouble[0] == '\0' && mst_driver_socket(client->driver) >= 0) {
-        trouble = "what listens there accepts, but does not answer";
+    if (trouble[0] == '\0') {
+        mst_driver_say_awaited(client->driver, &text);
+        trouble = awaited;
     }
     return mst_fail(err, MUSTER_EUNREACHABLE, client->trouble_errno,
                     "open: no service at %s after " MST_SECONDS

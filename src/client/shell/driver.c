@@ -146,6 +146,22 @@ bool mst_driver_speaks_tcp(const struct mst_driver *driver)
     return false;
 }
 
+void mst_driver_say_awaited(const struct mst_driver *driver, struct mst_text *text)
+{
+    static const char *const awaited[] = {
+        [LOOKING_UP] = "the name service does not answer",
+        [CONNECTING] = "it does not answer",
+        [SHAKING_HANDS] = "it accepts, but does not answer the TLS handshake",
+    };
+
+    if (driver->stage == CONNECTED) {
+        mst_text_format(text, "what listens there accepts, but does not answer");
+    } else if (driver->stage != NOWHERE) {
+        mst_text_format(text, "connecting to %s: %s",
+                        driver->config.endpoints.at[driver->endpoint].text, awaited[driver->stage]);
+    }
+}
+
 /* ---- the connection ---- */
 
 /* Closes the connection and reports it to the machine. */

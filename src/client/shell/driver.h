@@ -7,6 +7,7 @@
 
 #include <poll.h>
 
+#include "base/text.h"
 #include "client/client.h"
 #include "net/endpoint.h"
 #include "net/tls.h"
@@ -38,6 +39,9 @@ struct mst_client *mst_driver_client(struct mst_driver *driver);
 
 /* The socket, once the connection was accepted, by a service or not; -1: none. */
 int mst_driver_socket(const struct mst_driver *driver);
+
+/* What the current attempt to connect waits for; nothing between two attempts. */
+void mst_driver_say_awaited(const struct mst_driver *driver, struct mst_text *text);
 
 /* At least one of the endpoints is no Unix socket. */
 bool mst_driver_speaks_tcp(const struct mst_driver *driver);
