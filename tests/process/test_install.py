@@ -5,6 +5,7 @@ pkg-config and with CMake, and run.
 behaviour: install / A program outside of the tree
 """
 
+import functools
 import os
 import re
 import shutil
@@ -49,16 +50,27 @@ int main()
 """
 
 
+@functools.lru_cache(maxsize=None)
+def release():
+    """Where it is built what `make install` installs."""
+    folder = BUILD / "tests/process/release"
+    for command in (["cmake", "--preset", "release", "-B", folder, "-DCMAKE_INSTALL_PREFIX=/usr/local"],
+                    ["nice", "cmake", "--build", folder, "--parallel", str(os.cpu_count())]):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
 def install(prefix, destdir=""):
-    """Of this build, as `make install` does of its own; the list of what came where."""
+    """As `make install` does; the list of what came where."""
     done = subprocess.run(
-        ["cmake", "--install", str(BUILD), "--prefix", str(prefix)],
+        ["cmake", "--install", str(release()), "--prefix", str(prefix)],
         env={**os.environ, "DESTDIR": str(destdir)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return (BUILD / "install_manifest.txt").read_text()
+    return (release() / "install_manifest.txt").read_text()
 
 
 class Installed:
@@ -129,6 +141,16 @@ def test_a_static_program_with_pkg_config(plain, outside, env):
     assert "NEEDED" not in said
     # What is linked in does not lie in the prefix any more: the program is looked for in the PATH.
     runs(outside / "x", plain, {**env, "PATH": f"{plain.muster.parent}:{env['PATH']}"})
+
+
+def test_the_archive_is_for_any_compiler(plain, outside, env):
+    """The product is optimised as a whole program. The installed archive is machine code all the
+    same: another compiler links it. [What is installed]"""
+    said = subprocess.run(["readelf", "-SW", plain.lib / "libmuster.a"], capture_output=True, text=True)
+    assert ".text" in said.stdout and ".gnu.lto" not in said.stdout
+    if shutil.which("clang-14"):
+        plain.shell("clang-14 -static x.c $(pkg-config --cflags --libs --static muster) -o x", env, outside)
+        runs(outside / "x", plain, {**env, "PATH": f"{plain.muster.parent}:{env['PATH']}"})
 
 
 def test_the_library_alone_can_be_linked_in(plain, outside, env):
