@@ -83,6 +83,10 @@ void mst_cli_take_rows(struct mst_cli *cli, const struct mst_cli_command *comman
 /* The flag that a word of this size means, "--log-level" or "-j"; NULL: none. */
 struct mst_cli_value *mst_cli_flag_of(struct mst_cli *cli, const char *word, size_t size);
 
+/* The variable of the environment that a flag with a scope is read from too. */
+#define MST_CLI_VARIABLE_ROOM 72
+void mst_cli_variable(char name[MST_CLI_VARIABLE_ROOM], const char *flag);
+
 /* Parses. OK, or an exit code after one line on stderr; -1: the help was asked for. */
 int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv);
 /* Reads an argument by a row. OK, or an exit code after one line. */

@@ -296,15 +296,25 @@ static bool set(struct mst_cli_value *value, const char *text, char *error, size
     return true;
 }
 
+static void name_variable(char name[MST_CLI_VARIABLE_ROOM], const char *prefix, const char *flag)
+{
+    (void)snprintf(name, MST_CLI_VARIABLE_ROOM, "%s%s", prefix, flag);
+    for (; *name != '\0'; name++) {
+        *name = (char)toupper((unsigned char)*name);
+    }
+}
+
+void mst_cli_variable(char name[MST_CLI_VARIABLE_ROOM], const char *flag)
+{
+    name_variable(name, "MUSTER_", flag);
+}
+
 static const char *variable(const char *prefix, const char *flag)
 {
-    char name[NAME_MAX_BYTES + 8];
+    char name[MST_CLI_VARIABLE_ROOM];
     const char *text;
-    size_t size = (size_t)snprintf(name, sizeof name, "%s%s", prefix, flag);
 
-    for (size_t i = 0; i < size && i < sizeof name; i++) {
-        name[i] = (char)toupper((unsigned char)name[i]);
-    }
+    name_variable(name, prefix, flag);
     text = getenv(name);
     return text && *text ? text : NULL;
 }

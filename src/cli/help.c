@@ -32,7 +32,8 @@ static const struct group groups[] = {
               "max_restarts grace core label log_dir tee report",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
-     .names = "nnodes join node_rank listen avoid service_wait secret_file secret_fd insecure",
+     .names = "nnodes hostfile ssh pass_env join node_rank listen avoid service_wait secret_file "
+              "secret_fd insecure",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "preemption",
      .names = "preempt_sources preempt_signals preempt_grace preempt_period preempt_margin requeue "
@@ -69,10 +70,12 @@ static const struct {
     {"http", "HOST:PORT"},
     {"record", "DIR"},
     {"job", "NAME"},
+    {"hostfile", "FILE"},
     {"join", "HOST:PORT"},
     {"journal", "FOLDER"},
     {"listen", "HOST:PORT"},
     {"nnodes", "N"},
+    {"pass_env", "NAME,..."},
     {"secret_file", "FILE"},
     {"log_dir", "FOLDER"},
     {"report", "FILE"},

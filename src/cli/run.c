@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/hosts.h"
 #include "client/shell/signals.h"
 #include "launch/announcer.h"
 #include "launch/launched.h"
@@ -194,6 +195,9 @@ static int run(struct mst_cli *cli)
         .join = text_of(cli, "join"),
         .listen = text_of(cli, "listen"),
         .avoid = text_of(cli, "avoid"),
+        .hostfile = text_of(cli, "hostfile"),
+        .ssh = mst_cli_text(cli, "ssh"),
+        .pass_env = text_of(cli, "pass_env"),
         .insecure = number(cli, "insecure") != 0,
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .dump = mst_cli_number(cli, "core") != 0,
@@ -205,30 +209,33 @@ static int run(struct mst_cli *cli)
     };
     const char *nodes = text_of(cli, "nnodes");
     struct mst_launched launched;
+    struct mst_cli_hosts hosts;
     int code;
 
     if (nodes != NULL && !read_nodes(nodes, &options.nodes_min, &options.nodes_max)) {
         return mst_cli_usage(cli, "--nnodes %s: a number of nodes or MIN:MAX is expected", nodes);
     }
-    code = take_secret(cli, &options);
+    code = mst_cli_hosts_take(cli, &hosts, &options);
+    if (code == MST_CLI_OK) {
+        code = take_secret(cli, &options);
+    }
     if (code == MST_CLI_OK) {
         code = mst_launched_take(&options, &launched);
-    }
-    if (code != MST_CLI_OK) {
-        return code;
     }
     if (options.join == NULL) {
         /* The variable is for nodes that join; only the flag opens a service to other hosts. */
         options.insecure = options.insecure && mst_cli_typed(cli, "insecure");
         settle(&options);
     }
-    code = check(cli, &options);
+    code = code == MST_CLI_OK ? check(cli, &options) : code;
     if (code == MST_CLI_OK) {
         code = take_notices(cli, &options);
     }
     (void)snprintf(lease, sizeof lease, "%lldms", (long long)mst_cli_number(cli, "lease"));
     mst_cli_forget_place();
-    return code == MST_CLI_OK ? mst_run(&options) : code;
+    code = code == MST_CLI_OK ? mst_run(&options) : code;
+    mst_cli_hosts_release(&hosts);
+    return code;
 }
 
 const struct mst_cli_command mst_cli_run = {
@@ -263,7 +270,7 @@ const struct mst_cli_command mst_cli_run = {
                "for byte. --report FILE describes the end of the run in JSON.\n"
                "\n"
                "Several nodes: pass --nnodes on the first one, which prints the line for the "
-               "others; under srun no flag at all.\n"
+               "others; or --hostfile FILE, and ssh starts them; under srun no flag at all.\n"
                "\n"
                "Exit codes: 0 all ranks succeeded; the first failed rank's status, or 128 plus its "
                "signal; 75 a rank, or all of them, saved and ask to be run again; 125 the launcher "

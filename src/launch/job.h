@@ -11,6 +11,7 @@
 #include "launch/ending.h"
 #include "launch/faults.h"
 #include "launch/group.h"
+#include "launch/hosts.h"
 #include "launch/logs.h"
 #include "launch/nodes.h"
 #include "launch/place.h"

@@ -159,6 +159,9 @@ int mst_nodes_publish(struct mst_run_job *job)
     if (status != MUSTER_OK) {
         return mst_refuse("%s", err.text);
     }
+    if (job->options->hosts != NULL) {
+        return mst_hosts_start(job);
+    }
     if (!job->options->launched) {
         say_what_to_type(job, job->service.listen);
     }

@@ -81,8 +81,8 @@ int mst_launched_take(struct mst_run_options *options, struct mst_launched *laun
     int code = 0;
 
     /* Inside a rank its variables are those of the run around, and one node needs no other. */
-    if (options->join != NULL || options->node_rank >= 0 || options->nodes_max == 1 ||
-        getenv("MUSTER_INDEX") != NULL) {
+    if (options->join != NULL || options->hosts != NULL || options->node_rank >= 0 ||
+        options->nodes_max == 1 || getenv("MUSTER_INDEX") != NULL) {
         return 0;
     }
     found = calloc(1, sizeof *found);

@@ -64,6 +64,7 @@ static void on_child(uv_signal_t *handle, int number)
 
     (void)number;
     mst_service_reap(job);
+    mst_hosts_look(job);
     for (uint32_t i = 0; i < job->places.count; i++) {
         gone = mst_place_reap(&job->places.list[i]) || gone;
     }
@@ -358,6 +359,7 @@ static int run_to_end(struct mst_run_job *job)
     (void)uv_loop_close(&job->loop); /* signals end us again: only a reader still needs us */
     mst_preempted_settled(job);
     mst_say_directly(job->output);
+    mst_hosts_finish(job->options->hosts);
     mst_faults_say_more(&job->faults);
     mst_cause_tell(job);
     return mst_cause_code(job);

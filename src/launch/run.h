@@ -43,6 +43,11 @@ struct mst_run_options {
     const char *join;              /* where node 0's service is; NULL: this is node 0 */
     const char *listen;            /* node 0: HOST:PORT, port 0 for a free one */
     const char *avoid;             /* hosts that are kept out, with commas */
+    const char *hostfile;          /* the hosts of all nodes, started by ssh; NULL: none */
+    struct mst_hosts *hosts;       /* what that says; NULL likewise */
+    const char *ssh;               /* how: a command that is given a host and a command */
+    const char *pass_env;          /* variables that they get too, with commas; NULL: none */
+    char *const *settings;         /* MUSTER_NAME=VALUE: flags that count on each node */
     const char *secret_file;       /* NULL: node 0 makes one, */
     int secret_fd;                 /* unless it is read from here; -1: it is not */
     bool insecure;                 /* without a secret */

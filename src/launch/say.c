@@ -90,7 +90,7 @@ void mst_say_directly(struct mst_output *output)
 
 /* ---- a command to type ---- */
 
-static void add(struct mst_words *line, const char *text)
+void mst_words_append(struct mst_words *line, const char *text)
 {
     size_t size = strlen(text), left = sizeof line->text - 1 - line->size;
 
@@ -100,23 +100,28 @@ static void add(struct mst_words *line, const char *text)
     line->text[line->size] = '\0';
 }
 
+bool mst_words_fit(const struct mst_words *line)
+{
+    return line->size < sizeof line->text - 1;
+}
+
 void mst_words_add(struct mst_words *line, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "-_./:=,+@%";
 
-    add(line, " ");
+    mst_words_append(line, " ");
     if (*word != '\0' && strspn(word, plain) == strlen(word)) {
-        add(line, word);
+        mst_words_append(line, word);
         return;
     }
-    add(line, "'");
+    mst_words_append(line, "'");
     for (; *word != '\0'; word++) {
         char one[2] = {*word, '\0'};
 
-        add(line, *word == '\'' ? "'\\''" : one);
+        mst_words_append(line, *word == '\'' ? "'\\''" : one);
     }
-    add(line, "'");
+    mst_words_append(line, "'");
 }
 
 bool mst_words_own(struct mst_words *line)
@@ -134,5 +139,5 @@ bool mst_words_own(struct mst_words *line)
     for (const char *word = words; word < words + size; word += strlen(word) + 1) {
         mst_words_add(line, word);
     }
-    return line->size < sizeof line->text - 1 && strchr(line->text, '\n') == NULL;
+    return mst_words_fit(line) && strchr(line->text, '\n') == NULL;
 }

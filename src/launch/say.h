@@ -18,15 +18,20 @@ const char *mst_said_last(void);
 void mst_say_with_output(struct mst_output *output);
 void mst_say_directly(struct mst_output *output);
 
-/* The words of a command that somebody is to type, as a shell takes them. What does not fit is left
- * out. */
+/* The words of a command for a shell. What does not fit is left out. */
 struct mst_words {
-    char text[3500];
+    char text[32768];
     size_t size;
 };
 
-/* A blank, and the word. */
+/* A blank, and the word, quoted where a shell needs it. */
 void mst_words_add(struct mst_words *line, const char *word);
+
+/* Text as it is. */
+void mst_words_append(struct mst_words *line, const char *text);
+
+/* Whether nothing was left out. */
+bool mst_words_fit(const struct mst_words *line);
 
 /* The command that this process was started by. False: it is not known, or too long to be typed. */
 bool mst_words_own(struct mst_words *line);
