@@ -13,7 +13,13 @@
  * participant was lost and on_loss is FAIL), EMISMATCH (EQUAL: contributions differ), ERANGE (a sum
  * beyond int64), ESTALE (the round is over, its result no longer kept), EFENCED (the generation is
  * over), EINVAL (also: parameters other than the first arrival's, or another round number than the
- * other ranks'). */
+ * other ranks').
+ *
+ * Numbers travel in vectors of elements of 8 bytes, least significant byte first: int64_t and
+ * uint64_t, or double as IEEE 754 has it. On a little-endian machine that is an array of them. A
+ * sum of doubles is added in the order of ranks (of `participants`: of indices), so it has the same
+ * bits in whatever order they arrive. Doubles overflow to infinity, which is no error. Every NaN of
+ * a result has the bits 0x7ff8000000000000. */
 
 #include "muster/call.h"
 #include "muster/client.h"
@@ -35,8 +41,16 @@ enum muster_reduce {
     MUSTER_REDUCE_GATHER = 1, /* all receive all contributions */
     MUSTER_REDUCE_MIN = 2,    /* of vectors of int64_t, little-endian, element by element */
     MUSTER_REDUCE_MAX = 3,
-    MUSTER_REDUCE_SUM = 4,  /* overflow is an error: ERANGE */
-    MUSTER_REDUCE_EQUAL = 5 /* all contributions are the same bytes, or EMISMATCH */
+    MUSTER_REDUCE_SUM = 4,   /* overflow is an error: ERANGE */
+    MUSTER_REDUCE_EQUAL = 5, /* all contributions are the same bytes, or EMISMATCH */
+    MUSTER_REDUCE_XOR = 6,   /* of vectors of uint64_t, bit by bit */
+    /* Of vectors of double. The service keeps the contributions to a sum until the round ends: at
+     * most result_bytes_max (16 MiB) of all ranks together, or ELIMIT. -0 is below +0, and the
+     * minimum and the maximum of a NaN and anything are NaN. */
+    MUSTER_REDUCE_SUM_DOUBLE = 7,
+    MUSTER_REDUCE_MIN_DOUBLE = 8,
+    MUSTER_REDUCE_MAX_DOUBLE = 9,
+    MUSTER_REDUCE_BROADCAST = 10 /* all receive the bytes of `root`; on_loss must be FAIL */
 };
 
 /* The first arrival fixes these for the round; a rank with other values is refused alone. */
@@ -48,12 +62,13 @@ struct muster_round_options {
     enum muster_on_loss on_loss;
     enum muster_reduce reduce;
     bool present_only; /* do not wait for participants that have not joined */
+    uint32_t root;     /* of a BROADCAST: a rank, and among the participants */
 };
 
 #define MUSTER_ROUND_OPTIONS_INIT                                                                  \
     {                                                                                              \
         sizeof(struct muster_round_options), NULL, 0, 0, MUSTER_ON_LOSS_FAIL, MUSTER_REDUCE_NONE,  \
-            false                                                                                  \
+            false, 0                                                                               \
     }
 
 /* Waits until every rank of the generation has arrived: muster_round_join without options and data.
@@ -80,6 +95,14 @@ muster_round_join(muster_client *client, const char *name,
                   const struct muster_round_options *options, struct muster_slice mine,
                   int64_t timeout_ms, muster_round_result **out, struct muster_error *err);
 
+/* Sends the bytes of rank `root` to all ranks of the generation. On that rank `mine` is what is
+ * sent (at most contribution_bytes_max, 64 KiB); on the others it is not used. Waits until every
+ * rank has called it, like a barrier. muster_round_value of *out are the bytes. The same as
+ * muster_round_join with MUSTER_REDUCE_BROADCAST. Since 0.1. */
+MUSTER_API MUSTER_MUST_USE muster_status muster_round_broadcast(
+    muster_client *client, const char *name, uint32_t root, struct muster_slice mine,
+    int64_t timeout_ms, muster_round_result **out, struct muster_error *err);
+
 struct muster_round_count {
     uint32_t arrived, expected;
     uint32_t lost, missing;
@@ -91,11 +114,15 @@ MUSTER_API muster_status muster_round_status(const muster_round_result *result);
 /* The round's number: how many rounds of this name came before it in its generation. Since 0.1. */
 MUSTER_API uint64_t muster_round_number(const muster_round_result *result);
 
-/* The reduced vector or the equal bytes. Borrowed from the result. Since 0.1. */
+/* The reduced vector, the equal bytes, or those of the root. Borrowed from the result. Since 0.1.
+ */
 MUSTER_API struct muster_slice muster_round_value(const muster_round_result *result);
 
 /* The i-th number of a reduced vector; 0 beyond its end. Since 0.1. */
 MUSTER_API int64_t muster_round_int64(const muster_round_result *result, size_t i);
+
+/* The i-th number of a reduced vector of doubles; 0 beyond its end. Since 0.1. */
+MUSTER_API double muster_round_double(const muster_round_result *result, size_t i);
 
 /* In C++ the function's name hides the struct's constructor; -Wshadow would warn in every user's
  * code. */
@@ -161,6 +188,10 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_barrier_wait_start(muster_client
 MUSTER_API MUSTER_MUST_USE muster_status muster_round_join_start(
     muster_client *client, const char *name, const struct muster_round_options *options,
     struct muster_slice mine, int64_t timeout_ms, muster_round_result **out, muster_call **call_out,
+    struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_round_broadcast_start(
+    muster_client *client, const char *name, uint32_t root, struct muster_slice mine,
+    int64_t timeout_ms, muster_round_result **out, muster_call **call_out,
     struct muster_error *err);
 MUSTER_API MUSTER_MUST_USE muster_status muster_round_members_start(
     muster_client *client, const char *name, uint64_t number, int64_t timeout_ms,

@@ -109,11 +109,13 @@ class Job:
         participants=None,
         deadline=None,
         present_only=False,
+        root=0,
         timeout=None,
     ):
         """Contributes `data` and waits for the Result. reduce: none, gather or equal (of bytes),
-        min, max or sum (of an int or a list of them). A round that fails raises with it as `result`
-        of the exception, if the service gave one."""
+        min, max, sum or xor (of an int or a list of them), sum_double, min_double or max_double (of
+        a float or a list of them), broadcast (all receive the bytes of rank `root`). A round that
+        fails raises with it as `result` of the exception, if the service gave one."""
         return _rounds.join(
             self._handle,
             string_of(name),
@@ -123,8 +125,13 @@ class Job:
             participants,
             deadline,
             present_only,
+            root,
             timeout,
         )
+
+    def broadcast(self, name, data=b"", *, root=0, timeout=None):
+        """The bytes that rank `root` gives as `data`, on every rank. Waits until all are here."""
+        return self.round(name, data, reduce="broadcast", root=root, timeout=timeout).value
 
     def heartbeat(self, period=None, *, timeout=None, failures_max=None):
         """Starts the collective heartbeat, and waits until all ranks have: once per `period` (in

@@ -8,14 +8,24 @@ from ._c import OnLoss, Reduce, enum_member, member_of, milliseconds, slice_of, 
 from ._errors import Error, Status
 from ._muster import ffi, lib
 
-NUMBERS = (Reduce.MIN, Reduce.MAX, Reduce.SUM)
+# How the numbers of a vector are packed, and which function of the library reads one.
+NUMBERS = {
+    Reduce.MIN: ("q", lib.muster_round_int64, "integers of 64 bits"),
+    Reduce.MAX: ("q", lib.muster_round_int64, "integers of 64 bits"),
+    Reduce.SUM: ("q", lib.muster_round_int64, "integers of 64 bits"),
+    Reduce.XOR: ("Q", lambda result, i: lib.muster_round_int64(result, i) % 2**64, "integers from 0 to 2**64 - 1"),
+    Reduce.SUM_DOUBLE: ("d", lib.muster_round_double, "floats"),
+    Reduce.MIN_DOUBLE: ("d", lib.muster_round_double, "floats"),
+    Reduce.MAX_DOUBLE: ("d", lib.muster_round_double, "floats"),
+}
 LARGEST = 8  # members that a result names
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """`value`: of min, max and sum the number or list of numbers; of gather a list of bytes in the
-    order of ranks (`indices`: whose they are); of equal the bytes; of none None."""
+    """`value`: of the reductions of numbers the number or list of numbers; of gather a list of bytes
+    in the order of ranks (`indices`: whose they are); of equal and broadcast the bytes; of none
+    None."""
 
     value: object
     number: int
@@ -32,12 +42,13 @@ def contribution(reduce, data):
     """(bytes, whether one number stands for a list of one)"""
     if reduce not in NUMBERS:
         return data, False
-    alone = isinstance(data, int)
+    letter, _read, kind = NUMBERS[reduce]
+    alone = isinstance(data, (int, float))
     numbers = [data] if alone else list(data)
     try:
-        return struct.pack(f"<{len(numbers)}q", *numbers), alone
-    except struct.error as wrong:
-        raise TypeError(f"{reduce.name.lower()} is of integers of 64 bits: {wrong}") from None
+        return struct.pack(f"<{len(numbers)}{letter}", *numbers), alone
+    except (struct.error, OverflowError) as wrong:
+        raise TypeError(f"{reduce.name.lower()} is of {kind}: {wrong}") from None
 
 
 def result_of(result, reduce, alone):
@@ -53,10 +64,10 @@ def result_of(result, reduce, alone):
             indices.append(whose[0])
     elif reduce in NUMBERS:
         held = lib.muster_round_value(result).size // 8
-        value = [lib.muster_round_int64(result, i) for i in range(held)]
+        value = [NUMBERS[reduce][1](result, i) for i in range(held)]
         if alone:
             value = value[0] if value else None
-    elif reduce is Reduce.EQUAL:
+    elif reduce in (Reduce.EQUAL, Reduce.BROADCAST):
         value = taken(lib.muster_round_value(result)) or b""
     who = (lib.muster_round_missing(result, i) for i in range(LARGEST))
     return Result(
@@ -72,12 +83,13 @@ def result_of(result, reduce, alone):
     )
 
 
-def join(handle, name, data, reduce, on_loss, participants, deadline, present_only, timeout):
+def join(handle, name, data, reduce, on_loss, participants, deadline, present_only, root, timeout):
     reduce = enum_member(Reduce, reduce)
     options = ffi.new("struct muster_round_options *", lib.muster_round_options_init())
     options.reduce = reduce
     options.on_loss = enum_member(OnLoss, on_loss)
     options.present_only = present_only
+    options.root = root
     if deadline is not None:
         options.deadline_ms = max(milliseconds(deadline), 1)
     indices = ffi.new("uint32_t[]", [] if participants is None else list(participants))

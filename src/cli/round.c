@@ -2,6 +2,8 @@
 #include "muster/round.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,26 +13,42 @@
 
 /* A barrier with data: each participant contributes a value, and all receive the same result. */
 
-static const enum muster_reduce reductions[] = {MUSTER_REDUCE_GATHER, MUSTER_REDUCE_MIN,
-                                                MUSTER_REDUCE_MAX, MUSTER_REDUCE_SUM,
-                                                MUSTER_REDUCE_EQUAL};
-static const char *const reduction_words[] = {"gather", "min", "max", "sum", "equal"};
+enum kind { BYTES, INTEGER, DOUBLE };
 
-static enum muster_reduce reduction(const struct mst_cli *cli)
-{
-    return reductions[mst_cli_number(cli, "reduce")];
-}
+/* In the order of the flag's words. */
+static const struct reduction {
+    enum muster_reduce reduce;
+    enum kind kind;
+    const char *word;
+} reductions[] = {
+    {MUSTER_REDUCE_GATHER, BYTES, "gather"},
+    {MUSTER_REDUCE_MIN, INTEGER, "min"},
+    {MUSTER_REDUCE_MAX, INTEGER, "max"},
+    {MUSTER_REDUCE_SUM, INTEGER, "sum"},
+    {MUSTER_REDUCE_EQUAL, BYTES, "equal"},
+    {MUSTER_REDUCE_XOR, INTEGER, "xor"},
+    {MUSTER_REDUCE_SUM_DOUBLE, DOUBLE, "sum-double"},
+    {MUSTER_REDUCE_MIN_DOUBLE, DOUBLE, "min-double"},
+    {MUSTER_REDUCE_MAX_DOUBLE, DOUBLE, "max-double"},
+    {MUSTER_REDUCE_BROADCAST, BYTES, "broadcast"},
+};
 
-static bool is_number(enum muster_reduce reduce)
+static const struct reduction *reduction(const struct mst_cli *cli)
 {
-    return reduce == MUSTER_REDUCE_MIN || reduce == MUSTER_REDUCE_MAX ||
-           reduce == MUSTER_REDUCE_SUM;
+    return &reductions[mst_cli_number(cli, "reduce")];
 }
 
 /* ---- what goes in ---- */
 
-/* A whole number of 64 bits, as bytes of a vector of one. */
-static bool to_number(const char *text, unsigned char *bytes)
+static void to_bytes(uint64_t value, unsigned char *bytes)
+{
+    for (size_t i = 0; i < sizeof value; i++) {
+        bytes[i] = (unsigned char)(value >> (8 * i));
+    }
+}
+
+/* An integer of 64 bits, as bytes of a vector of one. */
+static bool integer_to_bytes(const char *text, unsigned char *bytes)
 {
     const char *at = text + (*text == '-' || *text == '+');
     bool negative = *text == '-';
@@ -47,11 +65,19 @@ static bool to_number(const char *text, unsigned char *bytes)
         }
         value = value * 10 + digit;
     }
-    value = negative ? 0 - value : value;
-    for (size_t i = 0; i < sizeof value; i++) {
-        bytes[i] = (unsigned char)(value >> (8 * i));
-    }
+    to_bytes(negative ? 0 - value : value, bytes);
     return true;
+}
+
+static bool double_to_bytes(const char *text, unsigned char *bytes)
+{
+    char *end;
+    double number = strtod(text, &end);
+    uint64_t bits;
+
+    memcpy(&bits, &number, sizeof bits);
+    to_bytes(bits, bytes);
+    return end != text && *end == '\0';
 }
 
 /* ---- what comes out ---- */
@@ -64,11 +90,27 @@ static uint32_t part_rank(const muster_round_result *result, size_t i)
     return rank;
 }
 
-static void print_text(const muster_round_result *result, enum muster_reduce reduce)
+/* Every double is read back as itself. */
+static void double_to_text(double number, char *text, size_t room)
 {
-    if (is_number(reduce)) {
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, room, "%.*g", digits, number);
+        if (strtod(text, NULL) == number) {
+            break;
+        }
+    }
+}
+
+static void print_text(const muster_round_result *result, const struct reduction *reduction)
+{
+    char text[40];
+
+    if (reduction->kind == INTEGER) {
         mst_cli_put("%" PRId64 "\n", muster_round_int64(result, 0));
-    } else if (reduce == MUSTER_REDUCE_EQUAL) {
+    } else if (reduction->kind == DOUBLE) {
+        double_to_text(muster_round_double(result, 0), text, sizeof text);
+        mst_cli_put("%s\n", text);
+    } else if (reduction->reduce != MUSTER_REDUCE_GATHER) {
         mst_cli_print_bytes(muster_round_value(result));
         mst_cli_put("\n");
     }
@@ -94,15 +136,33 @@ static json_t *parts_as_json(const muster_round_result *result)
     return values;
 }
 
+/* JSON has no infinity and no NaN: they are text. */
+static json_t *double_as_json(double number)
+{
+    char text[40];
+
+    if (isfinite(number)) {
+        return json_real(number);
+    }
+    double_to_text(number, text, sizeof text);
+    return json_string(text);
+}
+
+static json_t *value_as_json(const muster_round_result *result, const struct reduction *reduction)
+{
+    if (reduction->reduce == MUSTER_REDUCE_GATHER) {
+        return parts_as_json(result);
+    }
+    return reduction->kind == INTEGER  ? json_integer(muster_round_int64(result, 0))
+           : reduction->kind == DOUBLE ? double_as_json(muster_round_double(result, 0))
+                                       : mst_cli_json_bytes(muster_round_value(result));
+}
+
 static void print_json(const struct mst_cli *cli, const struct mst_meeting *meeting,
                        const muster_round_result *result)
 {
-    enum muster_reduce reduce = reduction(cli);
-    bool gathers = reduce == MUSTER_REDUCE_GATHER;
+    bool gathers = reduction(cli)->reduce == MUSTER_REDUCE_GATHER;
     struct muster_round_count count;
-    json_t *value = gathers             ? parts_as_json(result)
-                    : is_number(reduce) ? json_integer(muster_round_int64(result, 0))
-                                        : mst_cli_json_bytes(muster_round_value(result));
 
     muster_round_count(result, &count);
     mst_cli_json_print(mst_cli_json_object((struct mst_cli_field[]){
@@ -110,8 +170,8 @@ static void print_json(const struct mst_cli *cli, const struct mst_meeting *meet
         {"rank", json_integer(meeting->view.rank)},
         {"size", json_integer(meeting->view.size)},
         {"lost", json_integer(count.lost)},
-        {"reduce", json_string(reduction_words[mst_cli_number(cli, "reduce")])},
-        {gathers ? "values" : "value", value},
+        {"reduce", json_string(reduction(cli)->word)},
+        {gathers ? "values" : "value", value_as_json(result, reduction(cli))},
         {NULL, NULL}}));
 }
 
@@ -124,7 +184,8 @@ static int take_part(const struct mst_cli *cli, const struct mst_meeting *meetin
     muster_round_result *result = NULL;
     struct muster_error err;
 
-    options.reduce = reduction(cli);
+    options.reduce = reduction(cli)->reduce;
+    options.root = (uint32_t)mst_cli_number(cli, "root");
     options.on_loss = mst_cli_number(cli, "on_loss") ? MUSTER_ON_LOSS_PROCEED : MUSTER_ON_LOSS_FAIL;
     if (muster_round_join(meeting->client, meeting->name, &options, mine, mst_cli_left_ms(cli, -1),
                           &result, &err) != MUSTER_OK) {
@@ -134,7 +195,7 @@ static int take_part(const struct mst_cli *cli, const struct mst_meeting *meetin
     if (mst_cli_number(cli, "json")) {
         print_json(cli, meeting, result);
     } else {
-        print_text(result, options.reduce);
+        print_text(result, reduction(cli));
     }
     muster_round_free(result);
     return MST_CLI_OK;
@@ -142,6 +203,7 @@ static int take_part(const struct mst_cli *cli, const struct mst_meeting *meetin
 
 static int run(struct mst_cli *cli)
 {
+    const struct reduction *wanted = reduction(cli);
     struct mst_meeting meeting;
     unsigned char number[8];
     struct muster_slice mine = {0};
@@ -150,14 +212,14 @@ static int run(struct mst_cli *cli)
 
     if (cli->argument_count != 1 || !mst_cli_given(cli, "number")) {
         return mst_cli_usage(cli, "usage: muster round NAME -n NUMBER [--reduce "
-                                  "gather|min|max|sum|equal] [--value VALUE]");
+                                  "gather|min|max|sum|equal|...] [--value VALUE]");
     }
     mine.data = mst_cli_text(cli, "value");
     mine.size = strlen(mine.data);
-    if (is_number(reduction(cli))) {
-        if (!to_number(mine.data, number)) {
-            return mst_cli_usage(cli, "--reduce %s takes a whole number of 64 bits, not '%s'",
-                                 reduction_words[mst_cli_number(cli, "reduce")],
+    if (wanted->kind != BYTES) {
+        if (!(wanted->kind == INTEGER ? integer_to_bytes : double_to_bytes)(mine.data, number)) {
+            return mst_cli_usage(cli, "--reduce %s takes %s, not '%s'", wanted->word,
+                                 wanted->kind == INTEGER ? "a whole number of 64 bits" : "a number",
                                  (const char *)mine.data);
         }
         mine = (struct muster_slice){.data = number, .size = sizeof number};
@@ -181,8 +243,10 @@ const struct mst_cli_command mst_cli_round = {
     .arguments = "NAME -n NUMBER",
     .summary = "exchange values with a number of processes, from anywhere, under NAME",
     .details =
-        "All participants receive the same result: the minimum, the maximum or the sum of the "
-        "numbers, the text that all have in common, or with gather a line 'rank value' for each.",
+        "All participants receive the same result: the minimum, the maximum, the sum or the "
+        "exclusive or of the numbers, the text that all have in common, the value of one rank "
+        "(broadcast), or with gather a line 'rank value' for each. sum-double adds in the order of "
+        "the ranks: the result does not depend on the order of arrival.",
     .example = "  muster round free-port -n 4 --value \"$(hostname):29500\"\n"
                "  muster round step -n 4 --reduce max --value 1200 --timeout 30s\n",
     .finds_job = true,

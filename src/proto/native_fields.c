@@ -128,13 +128,14 @@ static const struct mst_field round_rows[] = {
     ARRAY(4, UINT32, participants, round.participants, round.participant_count, 0, NULL),
     ROW(5, UINT64, deadline_ms, round.deadline_ms),
     BOUNDED(6, ENUM, on_loss, round.on_loss, MST_FAIL, MST_PROCEED, NULL),
-    BOUNDED(7, ENUM, reduce, round.reduce, MST_REDUCE_NONE, MST_REDUCE_EQUAL, NULL),
+    BOUNDED(7, ENUM, reduce, round.reduce, MST_REDUCE_NONE, MST_REDUCE_BROADCAST, NULL),
     ROW(8, BOOL, present_only, round.present_only),
     ROW(9, BOOL, seal, round.seal),
     ROW(10, BYTES, data, round.data),
     ARRAY(11, UINT32, order, round.order, round.order_count, 0, NULL),
     ROW(12, BOOL, final, round.final),
     ROW(13, BOOL, any_deadline, round.any_deadline),
+    ROW(14, UINT32, root, round.root),
 };
 static const struct mst_message round_message = {
     .name = "Round", ROWS(round_rows), .bounded = BIT(6) | BIT(7)};

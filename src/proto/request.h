@@ -96,7 +96,12 @@ enum mst_reduce {
     MST_REDUCE_MIN = 2, /* min, max, sum: over a vector of little-endian int64 */
     MST_REDUCE_MAX = 3,
     MST_REDUCE_SUM = 4,
-    MST_REDUCE_EQUAL = 5
+    MST_REDUCE_EQUAL = 5,
+    MST_REDUCE_XOR = 6,        /* over a vector of little-endian 64-bit words */
+    MST_REDUCE_SUM_DOUBLE = 7, /* over a vector of little-endian IEEE doubles; in rank order */
+    MST_REDUCE_MIN_DOUBLE = 8,
+    MST_REDUCE_MAX_DOUBLE = 9,
+    MST_REDUCE_BROADCAST = 10 /* all receive the bytes of `root` */
 };
 
 struct mst_round_request {
@@ -109,6 +114,7 @@ struct mst_round_request {
     bool any_deadline;    /* accepts an open round's own deadline */
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
+    uint32_t root; /* BROADCAST: the rank with data; else 0 */
     bool present_only; /* do not wait for participants that are not in the generation */
     bool seal;         /* ends the generation; on_loss must be PROCEED, participants NULL */
     /* Of a seal, by at most one rank: the indices that get ranks, in this order, if all of them

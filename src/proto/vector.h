@@ -2,14 +2,21 @@
 #ifndef MST_PROTO_VECTOR_H
 #define MST_PROTO_VECTOR_H
 
-/* What ranks contribute to a round that is reduced by MST_REDUCE_MAX: numbers, each a little-endian
- * int64. The service keeps the largest of each element. */
+/* What ranks contribute to a round whose reduction works element by element: a vector of
+ * little-endian numbers of 64 bits. */
 
 #include <stdint.h>
 
 #include "base/slice.h"
+#include "proto/request.h"
 
 enum { MST_VECTOR_ELEMENT = 8 }; /* bytes */
+
+static inline bool mst_vector_reduced_by(enum mst_reduce reduce)
+{
+    return (reduce >= MST_REDUCE_MIN && reduce <= MST_REDUCE_SUM) ||
+           (reduce >= MST_REDUCE_XOR && reduce <= MST_REDUCE_MAX_DOUBLE);
+}
 
 static inline void mst_vector_put(unsigned char *vector, size_t element, int64_t number)
 {

@@ -73,6 +73,18 @@ def rounds(job):
     total = job.round("total", [me, 2**40], reduce="sum")
     assert total.value == [6, 2**42] and total.arrived == total.expected == 4
     assert job.round("same", "x", reduce="equal").value == b"x"
+    tenth = job.round("tenths", [0.1 * (me + 1), 1e16 * (me % 2)], reduce="sum_double").value
+    assert tenth == [0.1 + 0.2 + 0.1 * 3 + 0.4, 2e16], tenth
+    assert job.round("lowest", me - 0.5, reduce="min_double").value == -0.5
+    assert job.round("highest", [me, float("inf")], reduce="max_double").value == [3.0, float("inf")]
+    assert job.round("flips", [1 << me, 2**63 * (me == 3)], reduce="xor").value == [15, 2**63]
+    assert job.broadcast("sent", f"of {me}", root=2) == b"of 2"
+    try:
+        job.round("flips", -1, reduce="xor")
+        raise AssertionError("no word of 64 bits is below 0")
+    except TypeError as error:
+        assert "xor is of integers from 0 to 2**64 - 1" in str(error)
+    assert isinstance(raised(job.broadcast, "sent", root=4), muster.Invalid)
     assert job.round("plain").value is None
     error = raised(job.round, "differs", str(me == 2), reduce="equal")
     assert isinstance(error, muster.Mismatch) and error.result.status == error.status

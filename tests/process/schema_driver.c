@@ -76,6 +76,11 @@ static const struct {
     {"REDUCE_MAX", MST_REDUCE_MAX},
     {"REDUCE_SUM", MST_REDUCE_SUM},
     {"REDUCE_EQUAL", MST_REDUCE_EQUAL},
+    {"REDUCE_XOR", MST_REDUCE_XOR},
+    {"REDUCE_SUM_DOUBLE", MST_REDUCE_SUM_DOUBLE},
+    {"REDUCE_MIN_DOUBLE", MST_REDUCE_MIN_DOUBLE},
+    {"REDUCE_MAX_DOUBLE", MST_REDUCE_MAX_DOUBLE},
+    {"REDUCE_BROADCAST", MST_REDUCE_BROADCAST},
 #define X(NAME, number, word, verb, words, code, shown) {"CAUSE_" #NAME, MST_CAUSE_##NAME},
 #include "proto/cause.def"
 #undef X

@@ -31,6 +31,9 @@ def together(spawn, name, values, *args):
     ("sum", [3, -7, 12, 0], "8"),
     ("sum", [2**63 - 1, -(2**63), 0, 1], "0"),
     ("equal", ["v 1.2"] * 4, "v 1.2"),
+    ("xor", [5, 3, 0, -1], "-7"),
+    ("min-double", [0.5, "-1e-3", 7, "inf"], "-0.001"),
+    ("max-double", [0.5, "nan", 7, "inf"], "nan"),
 ])
 def test_all_are_told_the_one_result(either_service, spawn, reduce, values, line):
     """As many come to `muster round` as were named, each with a value. All get the one result:
@@ -46,6 +49,32 @@ def test_gather_tells_everyone_everyones(either_service, spawn):
     four = [come(spawn, "hosts", 4, "--index", i, "--value", f"host {i}") for i in (2, 0, 3, 1)]
     assert [one.wait() for one in four] == [0] * 4
     assert all(one.out.lines == [f"{i} host {i}" for i in range(4)] for one in four)
+
+
+def test_doubles_are_added_in_the_order_of_ranks(either_service, spawn):
+    """Numbers are added by `muster round --reduce sum-double`. The result is the sum in the order of
+    the places, whatever the order of arrival, with all its digits."""
+    values = [0.1, 1e16, 0.2, -1e16]
+    in_order = ((values[0] + values[1]) + values[2]) + values[3]
+    four = [come(spawn, "loss", 4, "--index", i, "--reduce", "sum-double", "--value", values[i])
+            for i in (3, 1, 2, 0)]
+    assert [one.wait() for one in four] == [0] * 4
+    lines = [one.out.lines for one in four]
+    assert lines[0] == lines[1] == lines[2] == lines[3]
+    assert [float(line) for line in lines[0]] == [in_order]
+
+
+def test_one_value_goes_to_all(either_service, spawn):
+    """One value goes to all by `muster round --reduce broadcast`: that of rank 0, or of `--root`. A
+    root that is no rank is refused with the ranks there are."""
+    three = [come(spawn, "token", 3, "--index", i, "--reduce", "broadcast", "--root", 1,
+                  "--value", f"of {i}") for i in (2, 0, 1)]
+    assert [one.wait() for one in three] == [0] * 3
+    assert [one.out.lines for one in three] == [["of 1"]] * 3
+    alone = come(spawn, "alone", 1, "--reduce", "broadcast", "--root", 1)
+    assert alone.wait() == 1
+    assert alone.log.lines == [
+        "muster round: round 'alone': the root is rank 1, but the ranks are 0 to 0"]
 
 
 def test_four_shells(service, env):
@@ -69,6 +98,9 @@ def test_as_json(service, muster):
     assert said("--reduce", "sum", "--value", "-5") == {**common, "reduce": "sum", "value": -5}
     assert said("--reduce", "equal", "--value", "x") == {**common, "reduce": "equal", "value": "x"}
     assert said("--reduce", "equal") == {**common, "reduce": "equal", "value": ""}
+    for text, value in ("0.1", 0.1), ("inf", "inf"):
+        assert said("--reduce", "sum-double", "--value", text) == {
+            **common, "reduce": "sum-double", "value": value}
 
 
 def test_again_and_again(either_service, spawn):
@@ -146,8 +178,8 @@ def test_rounds_and_barriers_are_apart(service, muster, spawn):
 
 
 @pytest.mark.parametrize("words, line", [
-    ((), "usage: muster round NAME -n NUMBER [--reduce gather|min|max|sum|equal] [--value VALUE]"),
-    (("a",), "usage: muster round NAME -n NUMBER [--reduce gather|min|max|sum|equal] "
+    ((), "usage: muster round NAME -n NUMBER [--reduce gather|min|max|sum|equal|...] [--value VALUE]"),
+    (("a",), "usage: muster round NAME -n NUMBER [--reduce gather|min|max|sum|equal|...] "
              "[--value VALUE]"),
     (("a", "-n", 2, "--reduce", "sum"),
      "--reduce sum takes a whole number of 64 bits, not ''"),
@@ -157,7 +189,10 @@ def test_rounds_and_barriers_are_apart(service, muster, spawn):
      "--reduce min takes a whole number of 64 bits, not '9223372036854775808'"),
     (("a", "-n", 2, "--index", 2), "--index 2 is none of the places 0 to 1"),
     (("a", "-n", 2, "--reduce", "product"),
-     "setting reduce: 'product' is not one of gather, min, max, sum, equal"),
+     "setting reduce: 'product' is not one of gather, min, max, sum, equal, xor, "
+     "sum-double, min-double, max-double, broadcast"),
+    (("a", "-n", 2, "--reduce", "min-double", "--value", "1.5x"),
+     "--reduce min-double takes a number, not '1.5x'"),
 ])
 def test_wrong_words(muster, words, line):
     """The words of `muster round` make no sense. It prints one line and ends with 2."""

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/settings.h"
+#include "proto/vector.h"
 #include "proto/words.h"
 
 enum { OPS_MAX = 32, LIST_MAX = 64, ELEMENT = 8 };
@@ -212,7 +213,9 @@ static void put_element(struct scene *scene, uint32_t at, int64_t number)
 
 static enum mst_reduce read_reduce(struct words *words)
 {
-    static const char *const flags[] = {"gather", "min", "max", "sum", "equal"};
+    static const char *const flags[] = {"gather",     "min",      "max",        "sum",
+                                        "equal",      "xor",      "sum-double", "min-double",
+                                        "max-double", "broadcast"};
 
     for (uint32_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         if (words_flag(words, flags[i])) {
@@ -220,11 +223,6 @@ static enum mst_reduce read_reduce(struct words *words)
         }
     }
     return MST_REDUCE_NONE;
-}
-
-static bool is_vector(enum mst_reduce reduce)
-{
-    return reduce >= MST_REDUCE_MIN && reduce <= MST_REDUCE_SUM;
 }
 
 static void ask_round(struct scene *scene)
@@ -238,10 +236,11 @@ static void ask_round(struct scene *scene)
     round->deadline_ms = words_ms(words, "deadline");
     round->on_loss = words_flag(words, "proceed") ? MST_PROCEED : MST_FAIL;
     round->reduce = read_reduce(words);
+    round->root = (uint32_t)words_number(words, "root", 0);
     round->present_only = words_flag(words, "present-only");
     round->final = words_flag(words, "final");
     read_list(scene, words_option(words, "participants"), put_participant);
-    if (is_vector(round->reduce)) {
+    if (mst_vector_reduced_by(round->reduce)) {
         read_list(scene, data, put_element);
     } else {
         round->data = slice(data);
@@ -427,7 +426,7 @@ static void send_new(struct scene *scene, const char *text)
     asked = &actor->asked[request->id % ASKED_MAX];
     *asked = (struct asked){.id = request->id, .oldest = request->oldest};
     asked->vector = request->command == MST_JOIN ||
-                    (request->command == MST_ROUND && is_vector(request->round.reduce));
+                    (request->command == MST_ROUND && mst_vector_reduced_by(request->round.reduce));
     memcpy(asked->line, text, strlen(text) + 1);
     stage_request(scene->stage, actor, request);
 }

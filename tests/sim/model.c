@@ -64,6 +64,26 @@ uint32_t sim_model_contribution(const struct model_job *job, const struct mst_ro
             put(out, (int64_t)(mst_prng_next(&prng) >> 1));
         }
         return 8 * size;
+    case MST_REDUCE_XOR:
+        put(out, (int64_t)mst_prng_next(&prng));
+        return 8;
+    case MST_REDUCE_SUM_DOUBLE:
+    case MST_REDUCE_MIN_DOUBLE:
+    case MST_REDUCE_MAX_DOUBLE:
+        size = 1 + (uint32_t)(same % 3);
+        for (uint32_t i = 0; i < size; i++) { /* of a magnitude from 2^-20 to 2^19 */
+            uint64_t exponent = 1003 + mst_prng_below(&prng, 40);
+
+            put(out + 8 * (size_t)i,
+                (int64_t)((mst_prng_next(&prng) & ~(UINT64_C(0x7ff) << 52)) | exponent << 52));
+        }
+        return 8 * size;
+    case MST_REDUCE_BROADCAST:
+        size = (uint32_t)(same % (MODEL_GATHER_MAX + 1));
+        for (uint32_t i = 0; i < size; i++) {
+            out[i] = (unsigned char)mst_prng_next(&prng);
+        }
+        return size;
     case MST_REDUCE_EQUAL:
         put(out, (int64_t)same);
         out[8] = same % 5 == 0 ? (unsigned char)index : 0;

@@ -14,10 +14,10 @@
 struct sim;
 struct sim_proc;
 
-#define MODEL_NAMES 7u /* rounds of fn; behind them the seal and the completion */
-#define MODEL_SEAL 7u
-#define MODEL_COMPLETE 8u
-#define MODEL_ROUNDS 10u
+#define MODEL_NAMES 10u /* rounds of fn; behind them the seal and the completion */
+#define MODEL_SEAL 10u
+#define MODEL_COMPLETE 11u
+#define MODEL_ROUNDS 13u
 #define MODEL_PLACES 8u
 #define MODEL_DATA_MAX 128u /* a vote at the seal is the largest */
 #define MODEL_GATHER_MAX 40u
@@ -92,6 +92,7 @@ struct model_round {
     bool closed;
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
+    uint32_t root;
     uint64_t deadline_ms;
     uint64_t open_ns, late_ns;            /* the service's clock, and its lateness so far */
     struct model_part part[MODEL_PLACES]; /* by index */

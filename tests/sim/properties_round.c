@@ -8,7 +8,8 @@
 #include "seen.h"
 
 static const char *const names[MODEL_ROUNDS + 1] = {
-    "barrier",     "least",           "sum",           "all",    "same", "some", "vote",
+    "barrier",     "least",           "sum",           "all",    "same",
+    "some",        "added",           "flips",         "sent",   "vote",
     "muster/seal", "muster/complete", "muster/assign", "another"};
 
 static uint32_t name_number(struct mst_slice name)
@@ -103,6 +104,7 @@ void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice n
     round->name = name_number(name);
     round->on_loss = request->round.on_loss;
     round->reduce = request->round.reduce;
+    round->root = request->round.root;
     round->deadline_ms = request->round.deadline_ms;
     round->open_ns = sim_service_clock(sim);
     round->late_ns = sim_service_late_ns(sim);
@@ -155,6 +157,41 @@ static int64_t element(const struct model_part *part, uint32_t at)
         number |= (uint64_t)part->data[8 * at + i] << (8 * i);
     }
     return (int64_t)number;
+}
+
+/* Adds in the order of ranks. A generation has no index twice: behind its last rank there are
+ * zeros. */
+static int64_t add_doubles(const struct model_round *round, uint32_t at)
+{
+    bool seen[MODEL_PLACES] = {false};
+    double sum = 0, number;
+    bool first = true;
+    int64_t bits;
+
+    for (uint32_t rank = 0; rank < MODEL_PLACES; rank++) {
+        uint32_t index = round->seats[rank];
+
+        if (!round->part[index].arrived || seen[index]) {
+            continue;
+        }
+        seen[index] = true;
+        bits = element(&round->part[index], at);
+        memcpy(&number, &bits, sizeof(number));
+        sum = first ? number : sum + number;
+        first = false;
+    }
+    memcpy(&bits, &sum, sizeof(bits));
+    return bits;
+}
+
+static int64_t flip(const struct model_round *round, uint32_t at)
+{
+    int64_t bits = 0;
+
+    for (uint32_t i = 0; i < MODEL_PLACES; i++) {
+        bits ^= round->part[i].arrived ? element(&round->part[i], at) : 0;
+    }
+    return bits;
 }
 
 /* False: beyond int64. Fewer than 64 summands fit in 128 bits; two halves do without. */
@@ -218,7 +255,12 @@ static void check_vector(struct sim *sim, const struct model_round *round,
         int64_t expected;
 
         memcpy(told.data, (const unsigned char *)reply->value.data, reply->value.size);
-        if (!fold(round, at, &expected)) {
+        if (round->reduce == MST_REDUCE_SUM_DOUBLE || round->reduce == MST_REDUCE_XOR) {
+            expected = round->reduce == MST_REDUCE_XOR ? flip(round, at) : add_doubles(round, at);
+            if (element(&told, at) != expected) {
+                bad_value(sim, round, "wrong bits");
+            }
+        } else if (!fold(round, at, &expected)) {
             bad_value(sim, round, "the sum is out of range, and is told");
         } else if (element(&told, at) != expected) {
             bad_value(sim, round, "wrong number");
@@ -288,8 +330,20 @@ static void check_value(struct sim *sim, const struct model_round *round,
     case MST_REDUCE_MIN:
     case MST_REDUCE_MAX:
     case MST_REDUCE_SUM:
+    case MST_REDUCE_XOR:
+    case MST_REDUCE_SUM_DOUBLE:
+    case MST_REDUCE_MIN_DOUBLE:
+    case MST_REDUCE_MAX_DOUBLE:
         check_vector(sim, round, reply);
         break;
+    case MST_REDUCE_BROADCAST: {
+        const struct model_part *root = &round->part[round->seats[round->root]];
+
+        if (!mst_slice_equal(reply->value, mst_slice_of(root->data, root->size))) {
+            bad_value(sim, round, "not the bytes of the root");
+        }
+        break;
+    }
     case MST_REDUCE_EQUAL:
         for (uint32_t i = 0; i < MODEL_PLACES; i++) {
             if (round->part[i].arrived &&

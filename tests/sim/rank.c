@@ -315,14 +315,15 @@ static const struct {
     enum mst_reduce reduce;
     enum mst_on_loss on_loss;
 } rounds[MODEL_NAMES] = {
-    {"barrier", MST_REDUCE_NONE, MST_FAIL}, {"least", MST_REDUCE_MIN, MST_FAIL},
-    {"sum", MST_REDUCE_SUM, MST_PROCEED},   {"all", MST_REDUCE_GATHER, MST_PROCEED},
-    {"same", MST_REDUCE_EQUAL, MST_FAIL},   {"some", MST_REDUCE_SUM, MST_PROCEED},
-    {"vote", MST_REDUCE_MAX, MST_PROCEED},
+    {"barrier", MST_REDUCE_NONE, MST_FAIL},        {"least", MST_REDUCE_MIN, MST_FAIL},
+    {"sum", MST_REDUCE_SUM, MST_PROCEED},          {"all", MST_REDUCE_GATHER, MST_PROCEED},
+    {"same", MST_REDUCE_EQUAL, MST_FAIL},          {"some", MST_REDUCE_SUM, MST_PROCEED},
+    {"added", MST_REDUCE_SUM_DOUBLE, MST_PROCEED}, {"flips", MST_REDUCE_XOR, MST_PROCEED},
+    {"sent", MST_REDUCE_BROADCAST, MST_FAIL},      {"vote", MST_REDUCE_MAX, MST_PROCEED},
 };
 
 #define SOME 5u /* of some ranks only: the same ones throughout the generation */
-#define VOTE 6u
+#define VOTE 9u
 
 /* What everybody knows without asking: the same on all ranks. */
 static uint64_t common(const struct sim_proc *proc, uint64_t salt)
@@ -403,9 +404,14 @@ static void round_call(struct sim *sim, struct sim_proc *proc, uint32_t name)
         return;
     }
     fn->name = name;
-    call.round.data = mst_slice_of(
-        data, sim_model_contribution(proc->job, &call.round, fn->view.index,
-                                     name == VOTE && sim_rank_may_end(sim, proc), data));
+    if (call.round.reduce == MST_REDUCE_BROADCAST) {
+        call.round.root = (uint32_t)(common(proc, 3) % fn->view.size);
+    }
+    if (call.round.reduce != MST_REDUCE_BROADCAST || call.round.root == fn->view.rank) {
+        call.round.data = mst_slice_of(
+            data, sim_model_contribution(proc->job, &call.round, fn->view.index,
+                                         name == VOTE && sim_rank_may_end(sim, proc), data));
+    }
     block(sim, proc, &call, within);
 }
 

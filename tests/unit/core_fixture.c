@@ -96,6 +96,13 @@ bool fixture_told_story(const struct fixture *f, const char *line)
     return false;
 }
 
+void fixture_forget(struct fixture *f)
+{
+    f->told_count = 0;
+    f->story_size = 0;
+    f->story[0] = '\0';
+}
+
 /* ---- running ---- */
 
 static bool run_once(fixture_scenario *scenario, void (*prepare)(struct mst_core_config *config),

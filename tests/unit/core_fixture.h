@@ -124,6 +124,8 @@ struct mst_request fixture_round(uint64_t generation, const char *name, uint64_t
 
 /* Time passes, and the core is woken whenever it asks; `renewing`: the clients renew meanwhile. */
 void fixture_pass(struct fixture *f, uint64_t ms);
+/* Drops the replies and the story so far: there is room for some thousand. */
+void fixture_forget(struct fixture *f);
 void fixture_pass_renewing(struct fixture *f, uint64_t ms);
 /* Time passes and nobody wakes the core before it is over. */
 void fixture_stall(struct fixture *f, uint64_t ms);

@@ -166,12 +166,17 @@ static void make_round(struct history *history)
         .deadline_ms = at == 1 ? 700 : 0,
         .on_loss = at == 0 ? MST_FAIL : MST_PROCEED,
     };
-    round->reduce = (enum mst_reduce)((round->generation + (uint64_t)at * 2 + round->number) % 6);
+    round->reduce = (enum mst_reduce)((round->generation + (uint64_t)at * 2 + round->number) %
+                                      (MST_REDUCE_BROADCAST + 1));
     if (round->reduce != MST_REDUCE_NONE) {
         round->data = some_data(history, round->reduce == MST_REDUCE_EQUAL ? 1 : 16);
         if (round->reduce == MST_REDUCE_GATHER && !one_in(history, 4)) {
             round->data.size = 7;
         }
+    }
+    if (round->reduce == MST_REDUCE_BROADCAST) {
+        round->on_loss = MST_FAIL;
+        round->data.size = one_in(history, 2) ? 0 : 16; /* refused unless the root brings them */
     }
     if (at == 1 && history->generations[history->at->job] % 2 == 0) {
         history->participants[0] = 0;

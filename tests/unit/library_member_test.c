@@ -556,6 +556,65 @@ static void a_round_at_its_deadline_gives_what_arrived(void **state)
     muster_client_close(service);
 }
 
+/* One rank's bytes go to all ranks of the library, and doubles are added. A rank that is not the
+ * root need not have bytes; a root that is no rank is refused in one line. [rounds / Results] */
+static void bytes_of_one_rank_go_to_all(void **state)
+{
+    muster_client *service = library_alone();
+    struct muster_client_options options = place(service, "sent", 2, 0);
+    struct opening second = {.service = service, .job = "sent"};
+    struct muster_round_options round = MUSTER_ROUND_OPTIONS_INIT;
+    const double numbers[2] = {0.1, 0.2};
+    muster_client *clients[2];
+    muster_round_result *results[2] = {NULL};
+    muster_call *calls[2] = {NULL};
+    struct muster_error err;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, open_second, &second), 0);
+    clients[0] = library_open(&options);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    clients[1] = second.client;
+    assert_non_null(clients[1]);
+    assert_int_equal(
+        muster_round_broadcast(clients[0], "s", 2, bytes_of("x"), LIMIT_MS, &results[0], &err),
+        MUSTER_EINVAL);
+    assert_string_equal(err.text, "broadcast 's': the root is rank 2, but the ranks are 0 to 1");
+    assert_null(results[0]);
+    for (size_t i = 0; i < 2; i++) {
+        library_ok(muster_round_broadcast_start(clients[i], "s", 1,
+                                                bytes_of(i == 1 ? "of 1" : "not used"), LIMIT_MS,
+                                                &results[i], &calls[i], &err),
+                   &err);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        library_ok(muster_call_wait(calls[i], LIMIT_MS, &err), &err);
+        assert_int_equal(muster_round_value(results[i]).size, 4);
+        assert_memory_equal(muster_round_value(results[i]).data, "of 1", 4);
+        muster_call_free(calls[i]);
+        muster_round_free(results[i]);
+    }
+    round.reduce = MUSTER_REDUCE_SUM_DOUBLE;
+    for (size_t i = 2; i-- > 0;) {
+        struct muster_slice mine = {.data = &numbers[i], .size = sizeof(numbers[i])};
+
+        library_ok(muster_round_join_start(clients[i], "d", &round, mine, LIMIT_MS, &results[i],
+                                           &calls[i], &err),
+                   &err);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        library_ok(muster_call_wait(calls[i], LIMIT_MS, &err), &err);
+        assert_true(muster_round_double(results[i], 0) == 0.1 + 0.2);
+        assert_true(muster_round_double(results[i], 1) == 0);
+        muster_call_free(calls[i]);
+        muster_round_free(results[i]);
+    }
+    muster_client_close(clients[1]);
+    muster_client_close(clients[0]);
+    muster_client_close(service);
+}
+
 /* ---- what is left of keys, and words ---- */
 
 /* A program waits for several keys. The call ends when each has existed. [keys / Waiting] */
@@ -734,6 +793,7 @@ int main(void)
         cmocka_unit_test(who_stands_at_a_round_is_listed),
         cmocka_unit_test(equal_bytes_and_sums_are_given_to_the_caller),
         cmocka_unit_test(a_round_at_its_deadline_gives_what_arrived),
+        cmocka_unit_test(bytes_of_one_rank_go_to_all),
         cmocka_unit_test(several_keys_are_waited_for),
         cmocka_unit_test(a_batch_compares_and_sets),
         cmocka_unit_test(what_is_over_a_limit_is_told_the_limit),

@@ -299,6 +299,21 @@ static void rounds(void **state)
     assert_int_equal(muster_round_join(client, "r", &options, mine, LIMIT_MS, NULL, &err),
                      MUSTER_EINVAL);
     assert_string_equal(err.text, "round 'r': the data is no vector of int64_t");
+    options.reduce = MUSTER_REDUCE_MAX_DOUBLE;
+    assert_int_equal(muster_round_join(client, "r", &options, mine, LIMIT_MS, NULL, &err),
+                     MUSTER_EINVAL);
+    assert_string_equal(err.text, "round 'r': the data is no vector of double");
+    options.reduce = MUSTER_REDUCE_XOR;
+    assert_int_equal(muster_round_join(client, "r", &options, mine, LIMIT_MS, NULL, &err),
+                     MUSTER_EINVAL);
+    assert_string_equal(err.text, "round 'r': the data is no vector of uint64_t");
+    options.reduce = MUSTER_REDUCE_BROADCAST;
+    options.on_loss = MUSTER_ON_LOSS_PROCEED;
+    assert_int_equal(muster_round_join(client, "r", &options, mine, LIMIT_MS, NULL, &err),
+                     MUSTER_EINVAL);
+    assert_string_equal(err.text,
+                        "round 'r': options.on_loss must be FAIL: a broadcast has no value "
+                        "without its root");
     options.reduce = (enum muster_reduce)77;
     assert_int_equal(muster_round_join(client, "r", &options, mine, LIMIT_MS, NULL, &err),
                      MUSTER_EINVAL);

@@ -191,7 +191,8 @@ static void make_round(struct message_generator *generator, struct mst_round_req
         .deadline_ms = number(generator),
         .any_deadline = coin(generator),
         .on_loss = (enum mst_on_loss)below(generator, MST_PROCEED + 1),
-        .reduce = (enum mst_reduce)below(generator, MST_REDUCE_EQUAL + 1),
+        .reduce = (enum mst_reduce)below(generator, MST_REDUCE_BROADCAST + 1),
+        .root = number32(generator),
         .present_only = coin(generator),
         .seal = coin(generator),
         .data = bytes_of(generator),
@@ -466,8 +467,8 @@ static bool round_equal(const struct mst_round_request *a, const struct mst_roun
     }
     return equal && a->generation == b->generation && mst_slice_equal(a->name, b->name) &&
            a->number == b->number && a->deadline_ms == b->deadline_ms && a->on_loss == b->on_loss &&
-           a->reduce == b->reduce && a->present_only == b->present_only && a->seal == b->seal &&
-           a->final == b->final && a->any_deadline == b->any_deadline &&
+           a->reduce == b->reduce && a->root == b->root && a->present_only == b->present_only &&
+           a->seal == b->seal && a->final == b->final && a->any_deadline == b->any_deadline &&
            mst_slice_equal(a->data, b->data);
 }
 

@@ -194,7 +194,8 @@ static void reasons_name_what_is_not_known(void **state)
     ASSERT_REFUSED("at byte 27: request 1: watch.kinds 16 is not known", 8, 1, 0xd2, 1, 2, 8, 16);
     ASSERT_REFUSED("at byte 27: request 1: round.on_loss 2 is not known", 8, 1, 0xda, 1, 2, 0x30,
                    2);
-    ASSERT_REFUSED("at byte 27: request 1: round.reduce 6 is not known", 8, 1, 0xda, 1, 2, 0x38, 6);
+    ASSERT_REFUSED("at byte 27: request 1: round.reduce 99 is not known", 8, 1, 0xda, 1, 2, 0x38,
+                   99);
     ASSERT_REFUSED("at byte 27: request 1: lost.cause 13 is not known", 8, 1, 0x8a, 2, 2, 0x18, 13);
     ASSERT_REFUSED("at byte 27: request 1: fault.kind 13 is not known", 8, 1, 0x82, 2, 2, 0x20, 13);
 }

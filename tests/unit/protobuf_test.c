@@ -473,14 +473,14 @@ static void the_last_one_counts(void **state)
 
     (void)state;
     assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 8, 1, 8, 2, 0xda, 1, 2,
-                            0x38, 9, 0xda, 1, 2, 8, 7, 0xba, 1, 3, 0x12, 1, 'k'),
+                            0x38, 99, 0xda, 1, 2, 8, 7, 0xba, 1, 3, 0x12, 1, 'k'),
                      MUSTER_OK); /* a round that makes no sense, another one, and a get */
     assert_int_equal(request.id, 2);
     assert_int_equal(request.command, MST_GET);
     assert_int_equal(request.get.generation, 0);
     assert_memory_equal(request.get.key.data, "k", 1);
     assert_int_equal(
-        DECODE(scene, &mst_request_fields, &request, &wrong, 0xda, 1, 4, 0x38, 9, 0x38, 1),
+        DECODE(scene, &mst_request_fields, &request, &wrong, 0xda, 1, 4, 0x38, 99, 0x38, 1),
         MUSTER_OK);
     assert_int_equal(request.round.reduce, MST_REDUCE_GATHER);
     end(scene);
@@ -511,10 +511,10 @@ static void the_second_one_is_merged(void **state)
     for (uint32_t i = 0; i < 5; i++) {
         assert_int_equal(request.round.participants[i], i + 1);
     }
-    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 0xda, 1, 2, 0x38, 9, 0xda,
-                            1, 2, 0x38, 1),
+    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 0xda, 1, 2, 0x38, 99,
+                            0xda, 1, 2, 0x38, 1),
                      MUSTER_EPROTO);
-    assert_said(&wrong, "round.reduce 9 is not known");
+    assert_said(&wrong, "round.reduce 99 is not known");
     end(scene);
 }
 

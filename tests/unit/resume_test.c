@@ -197,6 +197,38 @@ static void a_gathered_result_is_kept(struct fixture *f)
     }
 }
 
+/* Contributions to a sum of doubles, or the root's to a broadcast, are there when the service is
+ * killed. The round goes on with them, and its result is kept as well. */
+static void doubles_and_broadcasts_are_kept(struct fixture *f)
+{
+    const double mine[3] = {0.1, 0.2, 0.3}, in_order = 0.1 + 0.2 + 0.3;
+    struct client ranks[3];
+    struct mst_request sum = fixture_round(1, "sum", 0);
+    struct mst_request sent = fixture_round(1, "sent", 0);
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, 3);
+    sum.round.reduce = MST_REDUCE_SUM_DOUBLE;
+    sent.round.reduce = MST_REDUCE_BROADCAST;
+    sent.round.root = 1;
+    for (uint32_t i = 3; i-- > 0;) {
+        sum.round.data = mst_slice_of(&mine[i], sizeof(mine[i]));
+        sent.round.data = mst_slice_text(i == 1 ? "of the root" : "");
+        fixture_send(f, &ranks[i], sum);
+        fixture_send(f, &ranks[i], sent);
+        restart(f);
+        for (uint32_t k = 0; k < 3; k++) {
+            fixture_connect(f, &ranks[k]);
+        }
+    }
+    reply = fixture_call(f, &ranks[2], sent);
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_TEXT(f, reply->value, "of the root");
+    reply = fixture_call(f, &ranks[2], sum);
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT(f, mst_slice_equal(reply->value, mst_slice_of(&in_order, sizeof(in_order))));
+}
+
 /* A round's result at a deadline is there when the service is killed. It is kept.
  * [Losses and deadlines] */
 static void a_result_at_a_deadline_is_kept(struct fixture *f)
@@ -738,6 +770,7 @@ static void inputs_weigh_what_they_change(struct fixture *f)
     X(everybody_has_a_whole_lease)                                                                 \
     X(a_round_goes_on)                                                                             \
     X(a_gathered_result_is_kept)                                                                   \
+    X(doubles_and_broadcasts_are_kept)                                                             \
     X(a_result_at_a_deadline_is_kept)                                                              \
     X(a_failed_result_names_the_same)                                                              \
     X(a_deadline_keeps_what_was_left)                                                              \

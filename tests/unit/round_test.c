@@ -2,66 +2,9 @@
 /* Rounds: barriers, reductions, gathering, losses, deadlines, numbers, and who is refused alone.
  *
  * behaviour: rounds / Losses and deadlines */
-#include "core_fixture.h"
+#include "round_stage.h"
 
 enum { SIZE = 4 };
-
-static struct mst_request reducing(enum mst_reduce reduce, const void *data, size_t size)
-{
-    struct mst_request request = fixture_round(1, "r", 0);
-
-    request.round.reduce = reduce;
-    request.round.data = mst_slice_of(data, size);
-    return request;
-}
-
-/* Numbers as they travel: little-endian on the machines these tests run on, and checked to be. */
-static struct mst_request vector(enum mst_reduce reduce, const int64_t *numbers, size_t count)
-{
-    return reducing(reduce, numbers, count * sizeof(*numbers));
-}
-
-static const struct mst_reply *last(struct fixture *f, const struct client *client)
-{
-    return fixture_reply(f, client, client->id);
-}
-
-static void send_all(struct fixture *f, struct client *ranks, uint32_t count,
-                     struct mst_request request)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        fixture_send(f, &ranks[i], request);
-    }
-}
-
-static void expect_all(struct fixture *f, struct client *ranks, uint32_t count,
-                       muster_status status)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        EXPECT_INT(f, last(f, &ranks[i])->status, status);
-    }
-}
-
-static void lose(struct fixture *f, struct client *teller, const struct client *victim)
-{
-    fixture_send(f, teller,
-                 (struct mst_request){.command = MST_LOST,
-                                      .lost = {.index = victim->open.index,
-                                               .pid = victim->open.pid,
-                                               .cause = MST_CAUSE_SIGNAL,
-                                               .code = 9}});
-}
-
-static int64_t number_at(const struct mst_reply *reply, size_t position)
-{
-    int64_t number = 0;
-
-    if (reply->value.size >= (position + 1) * sizeof(number)) {
-        memcpy(&number, (const char *)reply->value.data + position * sizeof(number),
-               sizeof(number));
-    }
-    return number;
-}
 
 /* ---- the barrier ---- */
 
@@ -72,18 +15,18 @@ static void a_barrier_opens_when_all_are_there(struct fixture *f)
     struct client ranks[SIZE];
 
     fixture_seal(f, ranks, SIZE);
-    send_all(f, ranks, SIZE - 1, fixture_round(1, "b", 0));
-    expect_all(f, ranks, SIZE - 1, MUSTER_MORE);
-    send_all(f, ranks + SIZE - 1, 1, fixture_round(1, "b", 0));
-    expect_all(f, ranks, SIZE, MUSTER_OK);
-    EXPECT_INT(f, last(f, &ranks[0])->detail.arrived, SIZE);
-    EXPECT_INT(f, last(f, &ranks[0])->detail.expected, SIZE);
-    EXPECT_INT(f, last(f, &ranks[0])->detail.who_count, 0);
+    round_send_all(f, ranks, SIZE - 1, fixture_round(1, "b", 0));
+    round_expect_all(f, ranks, SIZE - 1, MUSTER_MORE);
+    round_send_all(f, ranks + SIZE - 1, 1, fixture_round(1, "b", 0));
+    round_expect_all(f, ranks, SIZE, MUSTER_OK);
+    EXPECT_INT(f, round_last(f, &ranks[0])->detail.arrived, SIZE);
+    EXPECT_INT(f, round_last(f, &ranks[0])->detail.expected, SIZE);
+    EXPECT_INT(f, round_last(f, &ranks[0])->detail.who_count, 0);
     EXPECT(f, fixture_told_story(f, "round-open name=b number=0"));
     EXPECT(f, fixture_told_story(f, "round-closed name=b number=0 status=ok arrived=4"));
-    send_all(f, ranks, SIZE, fixture_round(1, "b", 1));
-    expect_all(f, ranks, SIZE, MUSTER_OK);
-    EXPECT_INT(f, last(f, &ranks[0])->number, 1);
+    round_send_all(f, ranks, SIZE, fixture_round(1, "b", 1));
+    round_expect_all(f, ranks, SIZE, MUSTER_OK);
+    EXPECT_INT(f, round_last(f, &ranks[0])->number, 1);
 }
 
 /* A rank is ahead of the others. It is refused alone, with the number of the round and the ranks
@@ -98,8 +41,8 @@ static void numbers_are_checked(struct fixture *f)
     reply = fixture_call(f, &ranks[0], fixture_round(1, "b", 1));
     EXPECT_INT(f, reply->status, MUSTER_EINVAL); /* too new */
     EXPECT_INT(f, reply->detail.limit, 0);
-    send_all(f, ranks, SIZE, fixture_round(1, "b", 0));
-    send_all(f, ranks, SIZE, fixture_round(1, "b", 1));
+    round_send_all(f, ranks, SIZE, fixture_round(1, "b", 0));
+    round_send_all(f, ranks, SIZE, fixture_round(1, "b", 1));
     reply = fixture_call(f, &ranks[0], fixture_round(1, "b", 0));
     EXPECT_INT(f, reply->status, MUSTER_ESTALE);
     EXPECT_INT(f, reply->detail.limit, 2);
@@ -112,7 +55,7 @@ static void numbers_are_checked(struct fixture *f)
     EXPECT_INT(f, reply->detail.limit, 2);
     EXPECT_INT(f, reply->detail.arrived, 1); /* who stands where */
     EXPECT_INT(f, reply->detail.missing, 3);
-    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_MORE);
+    EXPECT_INT(f, round_last(f, &ranks[1])->status, MUSTER_MORE);
 }
 
 /* A contribution is sent twice. It counts once, and the wait is taken up again. [Meeting] */
@@ -120,19 +63,19 @@ static void a_repeat_counts_once(struct fixture *f)
 {
     const int64_t one = 1;
     struct client ranks[2];
-    struct mst_request sum = vector(MST_REDUCE_SUM, &one, 1);
+    struct mst_request sum = round_vector(MST_REDUCE_SUM, &one, 1);
 
     fixture_seal(f, ranks, 2);
     fixture_send(f, &ranks[0], sum);
     fixture_disconnect(f, &ranks[0]);
     fixture_connect(f, &ranks[0]);
     fixture_send(f, &ranks[0], sum);
-    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_MORE);
+    EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_MORE);
     fixture_send(f, &ranks[1], sum);
-    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
-    EXPECT_INT(f, number_at(last(f, &ranks[0]), 0), 2);
+    EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_OK);
+    EXPECT_INT(f, round_number_at(round_last(f, &ranks[0]), 0), 2);
     /* The answer was lost on its way: once more. */
-    EXPECT_INT(f, number_at(fixture_call(f, &ranks[1], sum), 0), 2);
+    EXPECT_INT(f, round_number_at(fixture_call(f, &ranks[1], sum), 0), 2);
 }
 
 /* A rank gives up waiting. Its contribution stays, it gets the names of the missing, and when it
@@ -163,7 +106,7 @@ static void who_wants_something_else_is_refused_alone(struct fixture *f)
     const int64_t numbers[2] = {1, 2};
     const uint32_t some[] = {0, 1};
     struct client ranks[2];
-    struct mst_request first = vector(MST_REDUCE_SUM, numbers, 1);
+    struct mst_request first = round_vector(MST_REDUCE_SUM, numbers, 1);
     struct mst_request others[6];
 
     first.round.deadline_ms = 5000;
@@ -184,10 +127,10 @@ static void who_wants_something_else_is_refused_alone(struct fixture *f)
 
         EXPECT_INT(f, reply->status, MUSTER_EINVAL);
         EXPECT_INT(f, reply->detail.arrived, 1);
-        EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_MORE);
+        EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_MORE);
     }
     fixture_send(f, &ranks[1], first);
-    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
+    EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_OK);
 }
 
 /* Only the deadline differs, and a rank says that any will do. The first one's counts for both.
@@ -196,7 +139,7 @@ static void who_is_content_with_any_deadline_is_not(struct fixture *f)
 {
     const int64_t numbers[1] = {1};
     struct client ranks[2];
-    struct mst_request first = vector(MST_REDUCE_SUM, numbers, 1);
+    struct mst_request first = round_vector(MST_REDUCE_SUM, numbers, 1);
     struct mst_request other;
 
     first.round.deadline_ms = 5000;
@@ -206,8 +149,8 @@ static void who_is_content_with_any_deadline_is_not(struct fixture *f)
     fixture_seal(f, ranks, 2);
     fixture_send(f, &ranks[0], first);
     fixture_send(f, &ranks[1], other);
-    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
-    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_OK);
+    EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_OK);
+    EXPECT_INT(f, round_last(f, &ranks[1])->status, MUSTER_OK);
 }
 
 /* A round makes no sense: no name, a worker's, unsorted participants, a vector that is none, a
@@ -244,18 +187,18 @@ static void what_makes_no_sense_is_refused(struct fixture *f)
     request = fixture_round(1, "b", 0);
     request.round.seal = true; /* and on_loss = fail */
     EXPECT_INT(f, fixture_call(f, &ranks[0], request)->status, MUSTER_EINVAL);
-    EXPECT_INT(f, fixture_call(f, &ranks[0], reducing(MST_REDUCE_NONE, "x", 1))->status,
+    EXPECT_INT(f, fixture_call(f, &ranks[0], round_reducing(MST_REDUCE_NONE, "x", 1))->status,
                MUSTER_EINVAL);
-    EXPECT_INT(f, fixture_call(f, &ranks[0], reducing(MST_REDUCE_SUM, "x", 1))->status,
+    EXPECT_INT(f, fixture_call(f, &ranks[0], round_reducing(MST_REDUCE_SUM, "x", 1))->status,
                MUSTER_EINVAL);
-    reply = fixture_call(f, &ranks[0], reducing(MST_REDUCE_EQUAL, large, sizeof(large)));
+    reply = fixture_call(f, &ranks[0], round_reducing(MST_REDUCE_EQUAL, large, sizeof(large)));
     EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
     EXPECT_INT(f, reply->detail.limit, 65536);
     /* None of all that is remembered. */
     EXPECT_INT(f, fixture_call(f, &worker, (struct mst_request){.command = MST_ROUNDS})->item_count,
                0);
-    send_all(f, ranks, 2, fixture_round(1, "b", 0));
-    expect_all(f, ranks, 2, MUSTER_OK);
+    round_send_all(f, ranks, 2, fixture_round(1, "b", 0));
+    round_expect_all(f, ranks, 2, MUSTER_OK);
 }
 
 /* ---- reductions ---- */
@@ -272,16 +215,16 @@ static void vectors_are_reduced(struct fixture *f)
     fixture_seal(f, ranks, 3);
     for (uint64_t k = 0; k < 2; k++) {
         for (int i = 0; i < 3; i++) {
-            struct mst_request request = vector(kinds[k], mine[i], 2);
+            struct mst_request request = round_vector(kinds[k], mine[i], 2);
 
             request.round.number = k;
             fixture_send(f, &ranks[i], request);
         }
         for (int i = 0; i < 3; i++) {
-            EXPECT_INT(f, last(f, &ranks[i])->status, MUSTER_OK);
-            EXPECT_INT(f, last(f, &ranks[i])->value.size, 16);
-            EXPECT_INT(f, number_at(last(f, &ranks[i]), 0), results[k][0]);
-            EXPECT_INT(f, number_at(last(f, &ranks[i]), 1), results[k][1]);
+            EXPECT_INT(f, round_last(f, &ranks[i])->status, MUSTER_OK);
+            EXPECT_INT(f, round_last(f, &ranks[i])->value.size, 16);
+            EXPECT_INT(f, round_number_at(round_last(f, &ranks[i]), 0), results[k][0]);
+            EXPECT_INT(f, round_number_at(round_last(f, &ranks[i]), 1), results[k][1]);
         }
     }
 }
@@ -296,9 +239,9 @@ static void numbers_travel_little_endian(struct fixture *f)
     struct mst_slice value;
 
     fixture_seal(f, ranks, 2);
-    fixture_send(f, &ranks[0], reducing(MST_REDUCE_SUM, one, sizeof(one)));
-    fixture_send(f, &ranks[1], reducing(MST_REDUCE_SUM, minus_two, sizeof(minus_two)));
-    value = last(f, &ranks[0])->value;
+    fixture_send(f, &ranks[0], round_reducing(MST_REDUCE_SUM, one, sizeof(one)));
+    fixture_send(f, &ranks[1], round_reducing(MST_REDUCE_SUM, minus_two, sizeof(minus_two)));
+    value = round_last(f, &ranks[0])->value;
     EXPECT_INT(f, value.size, sizeof(minus_one));
     EXPECT(f, value.size == sizeof(minus_one) && memcmp(value.data, minus_one, value.size) == 0);
 }
@@ -311,10 +254,10 @@ static void a_sum_may_leave_the_range_and_come_back(struct fixture *f)
 
     fixture_seal(f, ranks, SIZE);
     for (int i = 0; i < SIZE; i++) {
-        fixture_send(f, &ranks[i], vector(MST_REDUCE_SUM, &mine[i], 1));
+        fixture_send(f, &ranks[i], round_vector(MST_REDUCE_SUM, &mine[i], 1));
     }
-    expect_all(f, ranks, SIZE, MUSTER_OK);
-    EXPECT_INT(f, number_at(last(f, &ranks[0]), 0), -2);
+    round_expect_all(f, ranks, SIZE, MUSTER_OK);
+    EXPECT_INT(f, round_number_at(round_last(f, &ranks[0]), 0), -2);
 }
 
 /* A sum is out of range in the end. It is an error for all (ERANGE). [Results] */
@@ -325,9 +268,9 @@ static void a_sum_out_of_range_is_so_for_all(struct fixture *f)
 
     fixture_seal(f, ranks, 3);
     for (int i = 0; i < 3; i++) {
-        fixture_send(f, &ranks[i], vector(MST_REDUCE_SUM, &mine[i], 1));
+        fixture_send(f, &ranks[i], round_vector(MST_REDUCE_SUM, &mine[i], 1));
     }
-    expect_all(f, ranks, 3, MUSTER_ERANGE);
+    round_expect_all(f, ranks, 3, MUSTER_ERANGE);
 }
 
 /* All must say the same, and do. Each gets those bytes. [Results] */
@@ -336,9 +279,9 @@ static void equal_bytes_are_given_back(struct fixture *f)
     struct client ranks[2];
 
     fixture_seal(f, ranks, 2);
-    send_all(f, ranks, 2, reducing(MST_REDUCE_EQUAL, "same", 4));
-    expect_all(f, ranks, 2, MUSTER_OK);
-    EXPECT_TEXT(f, last(f, &ranks[1])->value, "same");
+    round_send_all(f, ranks, 2, round_reducing(MST_REDUCE_EQUAL, "same", 4));
+    round_expect_all(f, ranks, 2, MUSTER_OK);
+    EXPECT_TEXT(f, round_last(f, &ranks[1])->value, "same");
 }
 
 /* One rank says something else. The round ends at once (EMISMATCH) and names it; a rank that
@@ -349,15 +292,15 @@ static void a_difference_ends_the_round_at_once(struct fixture *f)
     const struct mst_reply *reply;
 
     fixture_seal(f, ranks, SIZE);
-    fixture_send(f, &ranks[3], reducing(MST_REDUCE_EQUAL, "same", 4));
-    fixture_send(f, &ranks[1], reducing(MST_REDUCE_EQUAL, "not", 3));
-    EXPECT_INT(f, last(f, &ranks[3])->status, MUSTER_EMISMATCH);
-    reply = last(f, &ranks[1]);
+    fixture_send(f, &ranks[3], round_reducing(MST_REDUCE_EQUAL, "same", 4));
+    fixture_send(f, &ranks[1], round_reducing(MST_REDUCE_EQUAL, "not", 3));
+    EXPECT_INT(f, round_last(f, &ranks[3])->status, MUSTER_EMISMATCH);
+    reply = round_last(f, &ranks[1]);
     EXPECT_INT(f, reply->status, MUSTER_EMISMATCH);
     EXPECT_INT(f, reply->detail.who_count, 1);
     EXPECT_INT(f, reply->detail.who[0].index, 1);
     /* Who comes later hears the same. */
-    EXPECT_INT(f, fixture_call(f, &ranks[0], reducing(MST_REDUCE_EQUAL, "same", 4))->status,
+    EXPECT_INT(f, fixture_call(f, &ranks[0], round_reducing(MST_REDUCE_EQUAL, "same", 4))->status,
                MUSTER_EMISMATCH);
 }
 
@@ -372,10 +315,10 @@ static void a_gather_brings_everyones_bytes_in_rank_order(struct fixture *f)
     for (int i = 0; i < 3; i++) {
         const char *bytes = mine[order[i]];
 
-        fixture_send(f, &ranks[order[i]], reducing(MST_REDUCE_GATHER, bytes, strlen(bytes)));
+        fixture_send(f, &ranks[order[i]], round_reducing(MST_REDUCE_GATHER, bytes, strlen(bytes)));
     }
     for (uint32_t i = 0; i < 3; i++) {
-        const struct mst_reply *reply = last(f, &ranks[i]);
+        const struct mst_reply *reply = round_last(f, &ranks[i]);
 
         EXPECT_INT(f, reply->status, MUSTER_OK);
         EXPECT_INT(f, reply->item_count, 3);
@@ -392,7 +335,7 @@ static void a_gather_brings_everyones_bytes_in_rank_order(struct fixture *f)
 static void contribute_and_take(struct fixture *f, const struct client *rank, uint64_t id,
                                 bool room)
 {
-    struct mst_request request = reducing(MST_REDUCE_GATHER, "1234567890", 10);
+    struct mst_request request = round_reducing(MST_REDUCE_GATHER, "1234567890", 10);
     const struct mst_effect *effect;
 
     request.id = id;
@@ -432,23 +375,28 @@ static void small(struct mst_core_config *config)
     config->limits.rounds_max = 2;
 }
 
-/* A gather would be too large, or there are too many rounds. The one over the limit is refused
- * with it; a smaller contribution is still taken. [Results] */
+/* A gather or a sum of doubles would be too large, or there are too many rounds. The one over the
+ * limit is refused with it; a smaller contribution is still taken. [Results] */
 static void a_result_has_a_limit(struct fixture *f)
 {
+    const double one = 1;
     struct client ranks[2];
     const struct mst_reply *reply;
 
     fixture_seal(f, ranks, 2);
-    reply = fixture_call(f, &ranks[1], reducing(MST_REDUCE_GATHER, "12345678901", 11));
+    reply = fixture_call(f, &ranks[1], round_reducing(MST_REDUCE_GATHER, "12345678901", 11));
     EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
     EXPECT_INT(f, reply->detail.limit, 10);
-    fixture_send(f, &ranks[0], reducing(MST_REDUCE_GATHER, "123456", 6));
-    reply = fixture_call(f, &ranks[1], reducing(MST_REDUCE_GATHER, "12345", 5));
+    fixture_send(f, &ranks[0], round_reducing(MST_REDUCE_GATHER, "123456", 6));
+    reply = fixture_call(f, &ranks[1], round_reducing(MST_REDUCE_GATHER, "12345", 5));
     EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
-    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_MORE);
-    fixture_send(f, &ranks[1], reducing(MST_REDUCE_GATHER, "1234", 4));
-    expect_all(f, ranks, 2, MUSTER_OK);
+    EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_MORE);
+    fixture_send(f, &ranks[1], round_reducing(MST_REDUCE_GATHER, "1234", 4));
+    round_expect_all(f, ranks, 2, MUSTER_OK);
+    fixture_send(f, &ranks[0], round_doubles(MST_REDUCE_SUM_DOUBLE, 1, &one, 1));
+    reply = fixture_call(f, &ranks[1], round_doubles(MST_REDUCE_SUM_DOUBLE, 1, &one, 1));
+    EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
+    EXPECT_INT(f, reply->detail.asked, 16);
     fixture_send(f, &ranks[0], fixture_round(1, "second", 0));
     reply = fixture_call(f, &ranks[0], fixture_round(1, "third", 0));
     EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
@@ -466,8 +414,8 @@ static void a_loss_fails_the_round_at_once(struct fixture *f)
     const struct mst_reply *reply;
 
     fixture_seal(f, ranks, SIZE);
-    send_all(f, ranks, 2, fixture_round(1, "b", 0));
-    lose(f, &ranks[3], &ranks[2]);
+    round_send_all(f, ranks, 2, fixture_round(1, "b", 0));
+    round_lose(f, &ranks[3], &ranks[2]);
     reply = fixture_reply(f, &ranks[0], ranks[0].id);
     EXPECT_INT(f, reply->status, MUSTER_ELOST);
     EXPECT_INT(f, reply->detail.lost, 1);
@@ -488,9 +436,9 @@ static void a_loss_after_arrival_fails_it_too(struct fixture *f)
     struct client ranks[3];
 
     fixture_seal(f, ranks, 3);
-    send_all(f, ranks, 2, fixture_round(1, "b", 0));
-    lose(f, &ranks[2], &ranks[0]);
-    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_ELOST);
+    round_send_all(f, ranks, 2, fixture_round(1, "b", 0));
+    round_lose(f, &ranks[2], &ranks[0]);
+    EXPECT_INT(f, round_last(f, &ranks[1])->status, MUSTER_ELOST);
 }
 
 /* A participant is lost and the round is to proceed. The rest goes on; what the lost one had
@@ -499,18 +447,18 @@ static void with_proceed_the_rest_goes_on(struct fixture *f)
 {
     const int64_t one = 1;
     struct client ranks[SIZE];
-    struct mst_request sum = vector(MST_REDUCE_SUM, &one, 1);
+    struct mst_request sum = round_vector(MST_REDUCE_SUM, &one, 1);
     const struct mst_reply *reply;
 
     sum.round.on_loss = MST_PROCEED;
     fixture_seal(f, ranks, SIZE);
-    send_all(f, ranks, 3, sum);
-    lose(f, &ranks[3], &ranks[0]); /* it has contributed: that counts */
-    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_MORE);
+    round_send_all(f, ranks, 3, sum);
+    round_lose(f, &ranks[3], &ranks[0]); /* it has contributed: that counts */
+    EXPECT_INT(f, round_last(f, &ranks[1])->status, MUSTER_MORE);
     fixture_send(f, &ranks[3], (struct mst_request){.command = MST_LEAVE});
-    reply = last(f, &ranks[1]);
+    reply = round_last(f, &ranks[1]);
     EXPECT_INT(f, reply->status, MUSTER_OK);
-    EXPECT_INT(f, number_at(reply, 0), 3);
+    EXPECT_INT(f, round_number_at(reply, 0), 3);
     EXPECT_INT(f, reply->detail.arrived, 3);
     EXPECT_INT(f, reply->detail.lost, 2);
     EXPECT_INT(f, reply->detail.missing, 0);
@@ -527,13 +475,13 @@ static void a_deadline_names_who_is_missing(struct fixture *f)
 
     request.round.deadline_ms = 3000;
     fixture_seal(f, ranks, SIZE);
-    send_all(f, ranks, 2, request);
+    round_send_all(f, ranks, 2, request);
     fixture_disconnect(f, &ranks[3]);
     fixture_pass(f, 2999);
-    expect_all(f, ranks, 2, MUSTER_MORE);
+    round_expect_all(f, ranks, 2, MUSTER_MORE);
     fixture_pass(f, 1);
-    expect_all(f, ranks, 2, MUSTER_ETIMEDOUT);
-    reply = last(f, &ranks[0]);
+    round_expect_all(f, ranks, 2, MUSTER_ETIMEDOUT);
+    reply = round_last(f, &ranks[0]);
     EXPECT_INT(f, reply->detail.arrived, 2);
     EXPECT_INT(f, reply->detail.missing, 2);
     EXPECT_INT(f, reply->detail.who_count, 2);
@@ -549,7 +497,7 @@ static void a_deadline_names_who_is_missing(struct fixture *f)
 /* The `number`-th round of those who do not wait for the missing: a second each. */
 static struct mst_request proceeding(enum mst_reduce reduce, uint64_t number, struct mst_slice data)
 {
-    struct mst_request request = reducing(reduce, data.data, data.size);
+    struct mst_request request = round_reducing(reduce, data.data, data.size);
 
     request.round.number = number;
     request.round.deadline_ms = 1000;
@@ -567,12 +515,12 @@ static const struct mst_reply *pass_deadline(struct fixture *f, struct client *r
     fixture_send(f, &ranks[0], proceeding(reduce, number, data[0]));
     fixture_send(f, &ranks[1], proceeding(reduce, number, data[1]));
     fixture_pass(f, 999);
-    expect_all(f, ranks, 2, MUSTER_MORE);
+    round_expect_all(f, ranks, 2, MUSTER_MORE);
     fixture_pass(f, 1);
     fixture_send(f, &ranks[2], proceeding(reduce, number, data[0]));
-    reply = last(f, &ranks[0]);
+    reply = round_last(f, &ranks[0]);
     for (uint32_t i = 0; i < 3; i++) {
-        const struct mst_reply *same = last(f, &ranks[i]);
+        const struct mst_reply *same = round_last(f, &ranks[i]);
 
         EXPECT_INT(f, same->status, reply->status);
         EXPECT(f, mst_slice_equal(same->value, reply->value));
@@ -608,19 +556,19 @@ static void a_deadline_gives_what_those_who_arrived_come_to(struct fixture *f)
     const struct mst_reply *reply;
 
     fixture_seal(f, ranks, SIZE);
-    lose(f, &ranks[0], &ranks[3]);
+    round_lose(f, &ranks[0], &ranks[3]);
     for (uint64_t i = 0; i < 3; i++) {
         reply = pass_deadline(f, ranks, rows[i].reduce, i, data);
         EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
         EXPECT_INT(f, reply->value.size, 8);
-        EXPECT_INT(f, number_at(reply, 0), rows[i].result);
+        EXPECT_INT(f, round_number_at(reply, 0), rows[i].result);
     }
     reply = pass_deadline(f, ranks, MST_REDUCE_EQUAL, 3, words);
     EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
     EXPECT_TEXT(f, reply->value, "v1.2");
     EXPECT_INT(f, fixture_call(f, &ranks[0], proceeding(MST_REDUCE_SUM, 2, data[0]))->status,
                MUSTER_ESTALE);
-    EXPECT_INT(f, last(f, &ranks[0])->value.size, 0);
+    EXPECT_INT(f, round_last(f, &ranks[0])->value.size, 0);
 }
 
 /* The deadline of a gather passes, and it is to proceed. All get the parts of those that
@@ -632,7 +580,7 @@ static void a_deadline_gives_the_parts_of_those_who_arrived(struct fixture *f)
     const struct mst_reply *reply;
 
     fixture_seal(f, ranks, SIZE);
-    lose(f, &ranks[0], &ranks[3]);
+    round_lose(f, &ranks[0], &ranks[3]);
     reply = pass_deadline(f, ranks, MST_REDUCE_GATHER, 0, data);
     EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
     EXPECT_INT(f, reply->value.size, 0);
@@ -653,7 +601,7 @@ static void a_sum_out_of_range_at_the_deadline(struct fixture *f)
     const struct mst_reply *reply;
 
     fixture_seal(f, ranks, SIZE);
-    lose(f, &ranks[0], &ranks[3]);
+    round_lose(f, &ranks[0], &ranks[3]);
     reply = pass_deadline(f, ranks, MST_REDUCE_SUM, 0, data);
     EXPECT_INT(f, reply->status, MUSTER_ERANGE);
     EXPECT_INT(f, reply->value.size, 0);
@@ -672,8 +620,8 @@ static void who_fails_at_the_deadline_has_no_value(struct fixture *f)
     request.round.on_loss = MST_FAIL;
     fixture_send(f, &ranks[0], request);
     fixture_pass(f, 1000);
-    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_ETIMEDOUT);
-    EXPECT_INT(f, last(f, &ranks[0])->value.size, 0);
+    EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_ETIMEDOUT);
+    EXPECT_INT(f, round_last(f, &ranks[0])->value.size, 0);
     given_up = fixture_send(f, &ranks[0], proceeding(MST_REDUCE_SUM, 1, number_of(&number)));
     fixture_send(f, &ranks[0], (struct mst_request){.command = MST_CANCEL, .cancel = {given_up}});
     fixture_pass(f, 1000);
@@ -691,8 +639,8 @@ static void at_most_eight_are_named(struct fixture *f)
     fixture_seal(f, ranks, 12);
     fixture_send(f, &ranks[0], request);
     fixture_pass(f, 1000);
-    EXPECT_INT(f, last(f, &ranks[0])->detail.missing, 11);
-    EXPECT_INT(f, last(f, &ranks[0])->detail.who_count, MST_NAMES_MAX);
+    EXPECT_INT(f, round_last(f, &ranks[0])->detail.missing, 11);
+    EXPECT_INT(f, round_last(f, &ranks[0])->detail.who_count, MST_NAMES_MAX);
 }
 
 /* Only some ranks take part. The others are refused, and losses among them do not matter.
@@ -708,10 +656,10 @@ static void participants_can_be_chosen(struct fixture *f)
     fixture_seal(f, ranks, SIZE);
     fixture_send(f, &ranks[0], request);
     EXPECT_INT(f, fixture_call(f, &ranks[1], request)->status, MUSTER_EINVAL);
-    lose(f, &ranks[1], &ranks[3]); /* not its business */
+    round_lose(f, &ranks[1], &ranks[3]); /* not its business */
     fixture_send(f, &ranks[2], request);
-    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
-    EXPECT_INT(f, last(f, &ranks[0])->detail.expected, 2);
+    EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_OK);
+    EXPECT_INT(f, round_last(f, &ranks[0])->detail.expected, 2);
 }
 
 /* A participant has never joined. It is waited for until the deadline and named; with
@@ -728,18 +676,18 @@ static void who_never_joined_is_waited_for_or_not_counted(struct fixture *f)
     request.round.participant_count = 3;
     request.round.deadline_ms = 2000;
     fixture_seal(f, ranks, 2);
-    send_all(f, ranks, 2, request);
+    round_send_all(f, ranks, 2, request);
     fixture_pass(f, 2000);
-    reply = last(f, &ranks[1]);
+    reply = round_last(f, &ranks[1]);
     EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
     EXPECT_INT(f, reply->detail.who[0].index, 9);
     EXPECT_INT(f, reply->detail.who[0].state, MST_ABSENT);
     /* A newcomer is named as what it is when the others are told. */
     request.round.number = 1;
-    send_all(f, ranks, 2, request);
+    round_send_all(f, ranks, 2, request);
     fixture_connect(f, &newcomer);
     fixture_pass(f, 2000);
-    reply = last(f, &ranks[1]);
+    reply = round_last(f, &ranks[1]);
     EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
     EXPECT_INT(f, reply->detail.who[0].index, 9);
     EXPECT_INT(f, reply->detail.who[0].state, MST_JOINING);
@@ -747,9 +695,9 @@ static void who_never_joined_is_waited_for_or_not_counted(struct fixture *f)
     request.round.number = 0;
     request.round.name = mst_slice_text("present");
     request.round.present_only = true;
-    send_all(f, ranks, 2, request);
-    expect_all(f, ranks, 2, MUSTER_OK);
-    EXPECT_INT(f, last(f, &ranks[0])->detail.expected, 2);
+    round_send_all(f, ranks, 2, request);
+    round_expect_all(f, ranks, 2, MUSTER_OK);
+    EXPECT_INT(f, round_last(f, &ranks[0])->detail.expected, 2);
 }
 
 /* Two seals are asked for at once. Only one at a time: the other is refused.
@@ -780,7 +728,7 @@ static void a_result_outlives_what_it_names(struct fixture *f)
 
     fixture_seal(f, ranks, 2);
     fixture_send(f, &ranks[0], fixture_round(1, "b", 0));
-    lose(f, &ranks[0], &ranks[1]);
+    round_lose(f, &ranks[0], &ranks[1]);
     heir.open.host = mst_slice_text("elsewhere");
     fixture_connect(f, &heir);
     reply = fixture_call(f, &ranks[0], fixture_round(1, "b", 0));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "muster/round.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/shell/call.h"
+#include "proto/vector.h"
 
 /* ---- the numbers of calls ---- */
 
@@ -110,6 +112,13 @@ static muster_status take_result(struct mst_call *call, const struct mst_reply *
 
 /* ---- joining ---- */
 
+static const char *element_of(enum muster_reduce reduce)
+{
+    return reduce == MUSTER_REDUCE_XOR  ? "uint64_t"
+           : reduce > MUSTER_REDUCE_XOR ? "double"
+                                        : "int64_t";
+}
+
 /* Also refuses what the service would refuse without naming the reason. */
 static muster_status read_options(struct muster_round_options *out,
                                   const struct muster_round_options *given,
@@ -118,8 +127,6 @@ static muster_status read_options(struct muster_round_options *out,
 {
     muster_status status =
         mst_lib_options(out, sizeof(*out), given, "MUSTER_ROUND_OPTIONS_INIT", err, what);
-    bool vector = out->reduce == MUSTER_REDUCE_MIN || out->reduce == MUSTER_REDUCE_MAX ||
-                  out->reduce == MUSTER_REDUCE_SUM;
 
     if (status != MUSTER_OK) {
         return status;
@@ -130,14 +137,20 @@ static muster_status read_options(struct muster_round_options *out,
     if ((unsigned)out->on_loss > MUSTER_ON_LOSS_PROCEED) {
         return mst_lib_refuse(err, what, "options.on_loss is none of enum muster_on_loss");
     }
-    if ((unsigned)out->reduce > MUSTER_REDUCE_EQUAL) {
+    if ((unsigned)out->reduce > MUSTER_REDUCE_BROADCAST) {
         return mst_lib_refuse(err, what, "options.reduce is none of enum muster_reduce");
     }
     if (out->participant_count > UINT32_MAX || (out->participants && out->participant_count == 0)) {
         return mst_lib_refuse(err, what, "the number of participants makes no sense");
     }
-    if (vector && (mine.size == 0 || mine.size % sizeof(int64_t) != 0)) {
-        return mst_lib_refuse(err, what, "the data is no vector of int64_t");
+    if (mst_vector_reduced_by((enum mst_reduce)out->reduce) &&
+        (mine.size == 0 || mine.size % MST_VECTOR_ELEMENT != 0)) {
+        return mst_lib_refuse(err, what, "the data is no vector of %s", element_of(out->reduce));
+    }
+    if (out->reduce == MUSTER_REDUCE_BROADCAST && out->on_loss != MUSTER_ON_LOSS_FAIL) {
+        return mst_lib_refuse(err, what,
+                              "options.on_loss must be FAIL: a broadcast has no value without its "
+                              "root");
     }
     if (out->reduce == MUSTER_REDUCE_NONE && mine.size > 0) {
         return mst_lib_refuse(err, what, "options.reduce does not say what becomes of the data");
@@ -207,6 +220,18 @@ static muster_status number_call(struct mst_call *call)
     if (!counter) {
         return mst_lib_fail(call->err, MUSTER_ENOMEM, call->what, NULL);
     }
+    if (round->reduce == MST_REDUCE_BROADCAST) {
+        const struct mst_view *view = mst_lib_view(client);
+
+        if (round->root >= view->size) {
+            return mst_lib_refuse(call->err, call->what,
+                                  "the root is rank %" PRIu32 ", but the ranks are 0 to %" PRIu32,
+                                  round->root, view->size - 1);
+        }
+        if (round->root != view->rank) {
+            round->data = mst_slice_of(NULL, 0);
+        }
+    }
     round->number = counter->number++;
     return MUSTER_MORE;
 }
@@ -264,6 +289,9 @@ static muster_status join(muster_client *client, const char *kind, const char *n
     round->deadline_ms = (uint64_t)options.deadline_ms;
     round->on_loss = (enum mst_on_loss)options.on_loss;
     round->reduce = (enum mst_reduce)options.reduce;
+    if (options.reduce == MUSTER_REDUCE_BROADCAST) { /* in older programs these bytes are padding */
+        round->root = options.root;
+    }
     round->present_only = options.present_only;
     round->data = mst_lib_slice(mine);
     status = mst_lib_make(&call, &how);
@@ -280,6 +308,21 @@ MST_LIB_TWINS(muster_round_join, client,
         *out = NULL;
     }
     return join(client, "round", name, options, mine, timeout_ms, out, how);
+}
+
+MST_LIB_TWINS(muster_round_broadcast, client,
+              (const char *name, uint32_t root, struct muster_slice mine, int64_t timeout_ms,
+               muster_round_result **out),
+              (name, root, mine, timeout_ms, out))
+{
+    struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
+
+    if (out) {
+        *out = NULL;
+    }
+    options.reduce = MUSTER_REDUCE_BROADCAST;
+    options.root = root;
+    return join(client, "broadcast", name, &options, mine, timeout_ms, out, how);
 }
 
 MST_LIB_TWINS(muster_barrier_wait, client, (const char *name, int64_t timeout_ms),
@@ -317,6 +360,15 @@ int64_t muster_round_int64(const muster_round_result *result, size_t i)
         number = number << 8 | result->value[i * sizeof(number) + byte - 1];
     }
     return (int64_t)number;
+}
+
+double muster_round_double(const muster_round_result *result, size_t i)
+{
+    int64_t bits = muster_round_int64(result, i);
+    double number;
+
+    memcpy(&number, &bits, sizeof(number));
+    return number;
 }
 
 void muster_round_count(const muster_round_result *result, struct muster_round_count *out)

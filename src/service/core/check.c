@@ -375,6 +375,16 @@ static struct part_counts count_parts(const struct mst_round *round)
     return counts;
 }
 
+static void check_kept_bytes(const struct mst_round *round)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        bytes += mst_blob_slice(round->parts[i].data).size;
+    }
+    MST_ASSERT(bytes == round->kept_bytes);
+}
+
 static void check_open_round(const struct mst_job *job, const struct mst_round *round)
 {
     struct part_counts counts = count_parts(round);
@@ -404,11 +414,13 @@ static void check_rounds(const struct mst_job *job)
         if (name->open) {
             MST_ASSERT(name->open->number == name->number && name->open->name == name);
             check_open_round(job, name->open);
+            check_kept_bytes(name->open);
             sealing = sealing || name->open->seal;
         }
         if (name->last) {
             MST_ASSERT(name->last->done && name->last->number + 1 == name->number);
             MST_ASSERT(mst_list_empty(&name->last->waiters));
+            check_kept_bytes(name->last);
         }
     }
     MST_ASSERT(sealing == (job->seal != NULL));

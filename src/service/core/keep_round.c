@@ -2,6 +2,7 @@
 /* Rounds: the open one and the last one of each name, in the order the names came. */
 #include "service/core/keep.h"
 
+#include "proto/vector.h"
 #include "service/core/reduce.h"
 #include "service/core/seating.h"
 
@@ -78,7 +79,7 @@ static void keep_part(struct mst_archive *archive, struct mst_round *round, uint
     mst_archive_blob(archive, &part->data);
     if (archive->loading) {
         load_part(archive, round, at, known, waits);
-        round->data_size += mst_blob_slice(part->data).size;
+        round->kept_bytes += mst_blob_slice(part->data).size;
     }
 }
 
@@ -120,19 +121,74 @@ static void keep_carries(struct mst_archive *archive, struct mst_round *round)
     }
 }
 
+/* A sum that is not added yet: the first contribution. */
+static struct mst_slice first_kept(const struct mst_round *round)
+{
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        if (round->parts[i].data) {
+            return mst_blob_slice(round->parts[i].data);
+        }
+    }
+    return mst_slice_of(NULL, 0);
+}
+
+static bool sum_fits(const struct mst_round *round)
+{
+    bool added = round->value != NULL;
+
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        const struct mst_round_part *part = &round->parts[i];
+
+        if ((part->data != NULL) != (part->arrived && !added) ||
+            (part->data && part->data->size != round->data_size)) {
+            return false;
+        }
+    }
+    return !added || round->done;
+}
+
+static bool broadcast_fits(const struct mst_round *round)
+{
+    const struct mst_round_part *root = round->root < round->job->rank_count
+                                            ? mst_round_part(round, round->job->ranks[round->root])
+                                            : NULL;
+
+    return root && root->arrived == (round->value != NULL);
+}
+
+/* Whether there is a value exactly when there must be one. */
+static bool value_fits(const struct mst_round *round)
+{
+    switch (round->reduce) {
+    case MST_REDUCE_NONE:
+    case MST_REDUCE_GATHER:
+        return !round->value;
+    case MST_REDUCE_BROADCAST:
+        return broadcast_fits(round);
+    case MST_REDUCE_SUM_DOUBLE:
+        return sum_fits(round);
+    case MST_REDUCE_MIN:
+    case MST_REDUCE_MAX:
+    case MST_REDUCE_SUM:
+    case MST_REDUCE_EQUAL:
+    case MST_REDUCE_XOR:
+    case MST_REDUCE_MIN_DOUBLE:
+    case MST_REDUCE_MAX_DOUBLE:
+        break;
+    }
+    return round->value != NULL;
+}
+
 static void keep_value(struct mst_archive *archive, struct mst_round *round)
 {
-    bool folded = round->reduce != MST_REDUCE_NONE && round->reduce != MST_REDUCE_GATHER;
-    struct mst_slice value;
-
     mst_archive_blob(archive, &round->value);
-    value = mst_blob_slice(round->value);
-    if (archive->loading && !folded) {
-        (void)mst_archive_expect(archive, !round->value);
-    } else if (archive->loading &&
-               mst_archive_expect(archive,
-                                  round->value && mst_reduce_accepts(round->reduce, value))) {
-        round->data_size = value.size;
+    if (archive->loading && mst_archive_good(archive)) {
+        struct mst_slice one = round->value ? mst_blob_slice(round->value) : first_kept(round);
+        bool sized = mst_vector_reduced_by(round->reduce) || round->reduce == MST_REDUCE_EQUAL;
+
+        round->data_size = sized ? one.size : 0;
+        (void)mst_archive_expect(archive, value_fits(round) &&
+                                              (!sized || mst_reduce_accepts(round->reduce, one)));
     }
     if (mst_archive_good(archive)) {
         keep_carries(archive, round);
@@ -218,7 +274,11 @@ static void keep_round(struct mst_archive *archive, struct mst_round *round)
 {
     MST_ARCHIVE_U64S(archive, &round->number, &round->deadline_ms);
     MST_ARCHIVE_ENUM(archive, round->on_loss, enum mst_on_loss, MST_FAIL, MST_PROCEED);
-    MST_ARCHIVE_ENUM(archive, round->reduce, enum mst_reduce, MST_REDUCE_NONE, MST_REDUCE_EQUAL);
+    MST_ARCHIVE_ENUM(archive, round->reduce, enum mst_reduce, MST_REDUCE_NONE,
+                     MST_REDUCE_BROADCAST);
+    if (round->reduce == MST_REDUCE_BROADCAST) { /* no other has a root */
+        mst_archive_u32(archive, &round->root);
+    }
     mst_archive_bool(archive, &round->present_only);
     mst_archive_bool(archive, &round->seal);
     mst_archive_bool(archive, &round->final);

@@ -27,13 +27,8 @@ void mst_pin_drop_value(struct mst_core *core, struct mst_blob *value)
 
 static uint64_t bytes_of(const struct mst_round *round)
 {
-    uint64_t bytes =
-        mst_blob_slice(round->value).size + round->part_count * sizeof(struct mst_round_part);
-
-    if (round->reduce == MST_REDUCE_GATHER) {
-        bytes += round->data_size;
-    }
-    return bytes;
+    return mst_blob_slice(round->value).size + round->kept_bytes +
+           round->part_count * sizeof(struct mst_round_part);
 }
 
 void mst_pin_leave_round(struct mst_core *core, struct mst_round *round)

@@ -2,13 +2,21 @@
 #ifndef MST_SERVICE_CORE_REDUCE_H
 #define MST_SERVICE_CORE_REDUCE_H
 
-/* What becomes of contributions. Sums are exact whatever the order of arrival: an element may leave
- * int64 on the way and come back; only a result outside is an error. */
+/* What becomes of contributions. No result depends on the order of arrival:
+ *
+ * - most reductions combine each contribution into the value as it arrives. A sum of integers is
+ *   exact: an element may leave int64 on the way and come back; only a result outside is an error;
+ * - a gather and a sum of doubles keep the contributions until the end, for the result follows the
+ *   order of the parts. The sum then adds into the first one's buffer, so the end needs no memory;
+ * - a broadcast takes the value from one part. */
 
 #include "service/core/round.h"
 
 /* Whether `data` can be a contribution under `reduce` at all. */
 bool mst_reduce_accepts(enum mst_reduce reduce, struct mst_slice data);
+
+/* Whether the parts have data of their own. */
+bool mst_reduce_keeps(enum mst_reduce reduce);
 
 /* Reserves for the first contribution. False: no memory. */
 bool mst_reduce_start(struct mst_core *core, struct mst_round *round, struct mst_slice data);

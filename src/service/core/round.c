@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "proto/vector.h"
 #include "service/core/generation.h"
 #include "service/core/handlers.h"
 #include "service/core/job.h"
@@ -411,11 +412,25 @@ static bool seal_makes_sense(const struct mst_round_request *request)
             request->reduce == MST_REDUCE_MAX);
 }
 
+static bool among(const struct mst_round_request *request, uint32_t index)
+{
+    for (uint32_t i = 0; i < request->participant_count; i++) {
+        if (request->participants[i] == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool makes_sense(const struct mst_round_request *request)
 {
     if (request->name.size == 0 || mst_slice_has_nul(request->name) ||
         request->on_loss < MST_FAIL || request->on_loss > MST_PROCEED ||
-        request->reduce < MST_REDUCE_NONE || request->reduce > MST_REDUCE_EQUAL) {
+        request->reduce < MST_REDUCE_NONE || request->reduce > MST_REDUCE_BROADCAST) {
+        return false;
+    }
+    /* Without its root a broadcast has no value to proceed with. */
+    if (request->reduce == MST_REDUCE_BROADCAST && request->on_loss != MST_FAIL) {
         return false;
     }
     if (request->participants && (request->participant_count == 0 ||
@@ -458,11 +473,11 @@ static bool same_parameters(const struct mst_round *round, const struct mst_roun
 
     return in_time && round->on_loss == request->on_loss && round->reduce == request->reduce &&
            round->present_only == request->present_only && round->seal == request->seal &&
-           round->final == request->final && round->wanted_count == count &&
+           round->final == request->final && round->root == request->root &&
+           round->wanted_count == count &&
            (count == 0 ||
             memcmp(round->wanted, request->participants, count * sizeof(*round->wanted)) == 0) &&
-           (round->reduce < MST_REDUCE_MIN || round->reduce > MST_REDUCE_SUM ||
-            round->data_size == request->data.size);
+           (!mst_vector_reduced_by(round->reduce) || round->data_size == request->data.size);
 }
 
 static struct mst_round *new_round(struct mst_job *job, const struct mst_round_request *request)
@@ -481,6 +496,7 @@ static struct mst_round *new_round(struct mst_job *job, const struct mst_round_r
     round->deadline_ms = request->deadline_ms;
     round->on_loss = request->on_loss;
     round->reduce = request->reduce;
+    round->root = request->root;
     round->present_only = request->present_only;
     round->seal = request->seal;
     round->final = request->final;
@@ -540,7 +556,7 @@ static muster_status take_in(struct mst_waiter *waiter, struct mst_round *round,
                              struct mst_round_part *part, const struct mst_round_request *request)
 {
     struct mst_core *core = waiter->core;
-    uint64_t size = round->data_size + request->data.size;
+    uint64_t size = round->kept_bytes + request->data.size;
     muster_status status;
 
     if (core->held) {
@@ -550,7 +566,7 @@ static muster_status take_in(struct mst_waiter *waiter, struct mst_round *round,
     if (status != MUSTER_OK) {
         return status;
     }
-    if (round->reduce == MST_REDUCE_GATHER && size > core->config.limits.result_bytes_max) {
+    if (mst_reduce_keeps(round->reduce) && size > core->config.limits.result_bytes_max) {
         return mst_waiter_exceed_limit(waiter, MST_LIMIT_RESULT_BYTES, size);
     }
     return mst_reduce_add(core, round, part, request->data);
@@ -658,6 +674,22 @@ static bool in_generation(const struct mst_session *session, uint64_t generation
            mst_member_seated(session->member);
 }
 
+/* The root is a participant, and only it has data. */
+static bool root_makes_sense(const struct mst_session *session,
+                             const struct mst_round_request *request)
+{
+    const struct mst_job *job = session->job;
+
+    if (request->reduce != MST_REDUCE_BROADCAST) {
+        return request->root == 0;
+    }
+    if (request->root >= job->rank_count ||
+        (request->data.size > 0 && session->member->seat.rank != request->root)) {
+        return false;
+    }
+    return !request->participants || among(request, job->ranks[request->root]->index);
+}
+
 muster_status mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
                                 const struct mst_request *request)
 {
@@ -682,6 +714,9 @@ muster_status mst_round_request(struct mst_session *session, struct mst_waiter *
     }
     if (!in_generation(session, wanted->generation)) {
         return mst_generation_fence(session, waiter);
+    }
+    if (!root_makes_sense(session, wanted)) {
+        return MUSTER_EINVAL;
     }
     name = mst_named_find(&job->round_names, wanted->name);
     at = name ? name->number : 0;

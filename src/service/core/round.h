@@ -17,7 +17,7 @@
 /* A participant. */
 struct mst_round_part {
     struct mst_member *member; /* NULL: this place was never taken */
-    struct mst_blob *data;     /* GATHER */
+    struct mst_blob *data;     /* of reductions that keep contributions, see reduce.h */
     uint32_t index;
     bool outside; /* not in the generation: it cannot arrive */
     bool arrived;
@@ -48,6 +48,7 @@ struct mst_round {
     uint64_t deadline_ms;
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
+    uint32_t root; /* BROADCAST */
     bool present_only, seal, final;
     uint32_t order_count; /* of a seal: the number of ranks in its order; 0: there is none */
     uint32_t *wanted;     /* the requested participants; NULL: the generation's */
@@ -56,8 +57,9 @@ struct mst_round {
     struct mst_round_part *parts; /* by index; of the generation: by rank */
     uint32_t part_count;
     uint32_t arrived, lost;
-    uint32_t settled; /* arrived or lost */
-    size_t data_size; /* vectors and EQUAL: of each. GATHER: of all */
+    uint32_t settled;  /* arrived or lost */
+    size_t data_size;  /* of each contribution: vectors and EQUAL */
+    size_t kept_bytes; /* of the parts' data */
     struct mst_blob *value;
     int32_t *carries; /* SUM: how often each element passed the end of int64, and where */
 
