@@ -123,7 +123,10 @@ struct muster_view {
     uint32_t size;        /* ranks of this generation */
     uint32_t index;       /* this process's place, which never changes: printed "#2" */
     bool spare; /* it waits as a spare: rank is NONE, size that of the generation without it */
-    uint64_t reserved[4]; /* zero */
+    /* Ranks the job starts with, as its members set it; a generation without lost ranks is smaller.
+     * 0: none set it (join_wait_ms). */
+    uint32_t size_of_job;
+    uint64_t reserved[3]; /* zero */
 };
 
 /* Connects, opens a session and claims a place; a rank then waits until it is in a generation (the

@@ -258,6 +258,7 @@ static const struct mst_field view_rows[] = {
     ROW(7, UINT64, faults, faults),
     ROW(8, BOOL, spare, spare),
     ROW(9, BOOL, ordered, ordered),
+    ROW(10, UINT32, size_of_job, size_of_job),
 };
 #undef OF
 static const struct mst_message view_message = {

@@ -54,9 +54,10 @@ struct mst_view {
     uint32_t index;
     uint64_t incarnation;
     enum mst_attention attention;
-    uint64_t faults; /* generations of this job that ended with a fault or a loss */
-    bool spare;      /* it was passed over when this generation was sealed, and waits */
-    bool ordered;    /* the ranks are in an order that was given with the seal */
+    uint64_t faults;      /* generations of this job that ended with a fault or a loss */
+    bool spare;           /* it was passed over when this generation was sealed, and waits */
+    bool ordered;         /* the ranks are in an order that was given with the seal */
+    uint32_t size_of_job; /* ranks it starts with; 0: no member has said */
 };
 
 #define MST_NAMES_MAX 8

@@ -79,6 +79,7 @@ def rounds(job):
     assert job.round("highest", [me, float("inf")], reduce="max_double").value == [3.0, float("inf")]
     assert job.round("flips", [1 << me, 2**63 * (me == 3)], reduce="xor").value == [15, 2**63]
     assert job.broadcast("sent", f"of {me}", root=2) == b"of 2"
+    assert job.view.size_of_job == 4
     try:
         job.round("flips", -1, reduce="xor")
         raise AssertionError("no word of 64 bits is below 0")

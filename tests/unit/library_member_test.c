@@ -557,7 +557,8 @@ static void a_round_at_its_deadline_gives_what_arrived(void **state)
 }
 
 /* One rank's bytes go to all ranks of the library, and doubles are added. A rank that is not the
- * root need not have bytes; a root that is no rank is refused in one line. [rounds / Results] */
+ * root need not have bytes; a root that is no rank is refused in one line. The view has the size of
+ * the job. [rounds / Results] */
 static void bytes_of_one_rank_go_to_all(void **state)
 {
     muster_client *service = library_alone();
@@ -569,6 +570,7 @@ static void bytes_of_one_rank_go_to_all(void **state)
     muster_round_result *results[2] = {NULL};
     muster_call *calls[2] = {NULL};
     struct muster_error err;
+    struct muster_view view;
     pthread_t thread;
 
     (void)state;
@@ -577,6 +579,8 @@ static void bytes_of_one_rank_go_to_all(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     clients[1] = second.client;
     assert_non_null(clients[1]);
+    muster_client_view(clients[1], &view);
+    assert_int_equal(view.size_of_job, 2);
     assert_int_equal(
         muster_round_broadcast(clients[0], "s", 2, bytes_of("x"), LIMIT_MS, &results[0], &err),
         MUSTER_EINVAL);

@@ -465,6 +465,7 @@ static void join_wait_runs_from_the_first_who_is_ready(struct fixture *f)
     fixture_pass(f, 1);
     EXPECT_INT(f, fixture_reply(f, &ranks[1], id)->status, MUSTER_OK);
     EXPECT_INT(f, fixture_reply(f, &ranks[1], id)->view.size, 1);
+    EXPECT_INT(f, fixture_reply(f, &ranks[1], id)->view.size_of_job, 4);
 }
 
 /* A rank's time to join is over. Its error has how many are ready and which places are missing:

@@ -407,6 +407,7 @@ const struct mst_reply *message_generator_reply(struct message_generator *genera
             .faults = number(generator),
             .spare = coin(generator),
             .ordered = coin(generator),
+            .size_of_job = number32(generator),
         };
     }
     if (reply->has_detail) {
@@ -562,7 +563,7 @@ static bool view_equal(const struct mst_view *a, const struct mst_view *b)
     return a->generation == b->generation && a->size == b->size && a->rank == b->rank &&
            a->index == b->index && a->incarnation == b->incarnation &&
            a->attention == b->attention && a->faults == b->faults && a->spare == b->spare &&
-           a->ordered == b->ordered;
+           a->ordered == b->ordered && a->size_of_job == b->size_of_job;
 }
 
 static bool detail_equal(const struct mst_detail *a, const struct mst_detail *b)

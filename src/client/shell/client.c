@@ -531,7 +531,8 @@ struct muster_view mst_lib_view_shown(const struct mst_view *view)
                                 .rank = view->rank,
                                 .size = view->size,
                                 .index = view->index,
-                                .spare = view->spare};
+                                .spare = view->spare,
+                                .size_of_job = view->size_of_job};
 }
 
 void muster_client_view(muster_client *client, struct muster_view *out)

@@ -72,7 +72,8 @@ static void view_set(struct muster_restart *restart, const struct mst_view *view
                                          .rank = view->rank,
                                          .size = view->size,
                                          .index = view->index,
-                                         .spare = view->spare};
+                                         .spare = view->spare,
+                                         .size_of_job = view->size_of_job};
 }
 
 static void effect_enter(struct muster_restart *restart, const struct mst_restart_effect *effect)
@@ -626,7 +627,7 @@ static muster_status run_plainly(muster_client *client, struct mst_run_settings 
     muster_status status;
 
     (void)pthread_mutex_init(&restart.records_lock, NULL);
-    restart.view = (struct muster_view){.size = 1};
+    restart.view = (struct muster_view){.size = 1, .size_of_job = 1};
     if (client) {
         muster_client_view(client, &restart.view);
     }

@@ -21,6 +21,7 @@ struct mst_view mst_generation_view(const struct mst_job *job, const struct mst_
         .faults = job->fault_count,
         .spare = member && member->spare,
         .ordered = job->ordered,
+        .size_of_job = job->size,
     };
 }
 
