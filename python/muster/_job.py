@@ -79,8 +79,8 @@ class Job:
 
     @property
     def view(self):
-        """Where this process stands now: generation, rank (None: in no generation), size, index,
-        incarnation, iteration, spare. Costs no round trip."""
+        """Where this process stands now: generation, rank (None: in no generation), size (of the
+        generation), size_of_job, index, incarnation, iteration, spare. Costs no round trip."""
         view = ffi.new("struct muster_view *")
         with self._handle.lock:
             lib.muster_client_view(self._handle.get(), view)

@@ -14,6 +14,7 @@ extern const struct mst_cli_command mst_cli_round;
 extern const struct mst_cli_command mst_cli_preempt;
 extern const struct mst_cli_command mst_cli_chaos;
 extern const struct mst_cli_command mst_cli_replay;
+extern const struct mst_cli_command mst_cli_exec;
 extern const struct mst_cli_command mst_cli_env;
 extern const struct mst_cli_command mst_cli_agent;
 extern const struct mst_cli_command mst_cli_completion;
