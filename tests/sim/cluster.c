@@ -427,8 +427,8 @@ static void claimed(struct sim *sim, struct sim_proc *proc, const struct mst_rep
         coordinator_new(sim, proc, reply->revision);
         return;
     }
-    if (reply->status == MUSTER_OK) {
-        tasks->after = reply->revision;
+    if (reply->status == MUSTER_OK || reply->status == MUSTER_EEXISTS) {
+        tasks->after = reply->revision; /* of the key in the way: its end may be over already */
     }
     tasks->waits = !tasks->waits && reply->status == MUSTER_EEXISTS;
     tasks->claim_ns = sim->now_ns + (reply->status == MUSTER_OK || reply->status == MUSTER_EEXISTS
