@@ -209,6 +209,25 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_restart_leave(muster_restart *re
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_abort(muster_restart *restart, int code,
                                                               const char *text);
 
+/* The connection of this rank to #index broke: a socket was reset or closed, a library's call says
+ * so. The end of the peer is probably being reported already. This call waits for the interruption
+ * that follows, and returns EINTERRUPTED, to be returned from fn. If nothing has interrupted this
+ * rank after `timeout_ms`, it is a fault of #index: all ranks are interrupted, #index as well, and
+ * continue in their processes. The record then has MUSTER_FAULT_FAILED about #index, with the code
+ * ELOST, and a text that names both ends. This rank has no fault in any case, and no report of
+ * this kind is recorded beside another fault.
+ *
+ * timeout_ms: 0: a fault at once; negative: 3/2 of the lease, within which the loss of a host is
+ * known. The wait is not limited while the service is away, and it is no hang. `index` is not a
+ * rank: exchange it with the address (muster_view.index).
+ *
+ * EFAILED: this rank has reported a fault itself. ELOST: restarts are disabled. EINVAL: from
+ * another thread or a forked child, where no attempt is in progress, or about this rank itself.
+ * EDEADLK: in an atomic section. Thread: fn's, in fn, initialize and the health check before it.
+ * Since 0.1. */
+MUSTER_API MUSTER_MUST_USE muster_status muster_restart_lost(muster_restart *restart,
+                                                             uint32_t index, int64_t timeout_ms);
+
 /* An atomic section, which is not interrupted: a short local write, never a wait for a peer. Inside
  * it check and ping return OK, no signal is sent, abort callbacks wait, and blocking calls of
  * muster return EDEADLK. Sections nest. begin: OK, or EINTERRUPTED when the interruption came
@@ -238,7 +257,9 @@ enum muster_fault_kind {
     MUSTER_FAULT_SIGNAL = 2,       /* its process was killed; code: the signal */
     MUSTER_FAULT_GONE = 3,         /* its process ended, status unknown */
     MUSTER_FAULT_UNRESPONSIVE = 4, /* it, or its host, was silent for a whole lease */
-    MUSTER_FAULT_FAILED = 5,       /* fn or initialize failed; code and text are its own */
+    /* fn or initialize failed; code and text are its own. Or, with the code MUSTER_ELOST, the
+     * connection of a peer to it broke; the text names both (muster_restart_lost) */
+    MUSTER_FAULT_FAILED = 5,
     MUSTER_FAULT_EVICTED = 6,      /* it missed the seal */
     MUSTER_FAULT_LEFT = 7,         /* it left */
     MUSTER_FAULT_SOFT_TIMEOUT = 8, /* no progress; the text says where it is stuck */

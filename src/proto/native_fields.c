@@ -161,6 +161,7 @@ static const struct mst_field fault_rows[] = {
     BOUNDED(4, ENUM, kind, fault.kind, MST_CAUSE_NONE, MST_CAUSE_LAST, NULL),
     ROW(5, UINT64, pid, fault.pid),
     ROW(6, UINT32, index, fault.index),
+    ROW(7, UINT32, peer, fault.peer),
 };
 static const struct mst_message fault_message = {
     .name = "Fault", ROWS(fault_rows), .bounded = BIT(4)};

@@ -217,6 +217,8 @@ struct mst_request {
             struct mst_slice text;
             uint64_t pid;   /* 0: the caller's own. Else an agent's report about that process... */
             uint32_t index; /* ...in this place */
+            uint32_t
+                peer; /* 1 + the index of a peer: the caller's connection to it broke; 0: none */
         } fault;
         struct {
             uint32_t index;

@@ -57,6 +57,7 @@ static void effect_fault(struct mst_restart *restart)
     restart->request.fault.kind = restart->kind;
     restart->request.fault.code = restart->code;
     restart->request.fault.text = mst_slice_of(restart->text, restart->text_size);
+    restart->request.fault.peer = restart->fault_peer;
 }
 
 /* What goes to the service, in the order in which it must reach it: the fault and the own place
@@ -183,6 +184,7 @@ void mst_restart_check(const struct mst_restart *restart)
     MST_ASSERT(running || !(restart->owe_enter || restart->owe_tell || restart->owe_cut));
     MST_ASSERT(running || !(restart->told || restart->cut));
     MST_ASSERT(running || restart->settle_ns == NEVER);
+    MST_ASSERT(restart->lost_ns == NEVER || (running && !restart->told));
     MST_ASSERT(!restart->cut || restart->told);
     MST_ASSERT(restart->cut == (restart->cut_ns != NEVER));
     MST_ASSERT(!restart->cut ||
@@ -195,13 +197,25 @@ void mst_restart_check(const struct mst_restart *restart)
 
 uint64_t mst_restart_digest(const struct mst_restart *restart)
 {
-    const uint64_t numbers[] = {
-        restart->state,        restart->step,          restart->view.generation,
-        restart->view.rank,    restart->seen,          restart->attention,
-        restart->told,         restart->cut,           restart->tags,
-        restart->heard,        restart->cut_ns,        restart->settle_ns,
-        restart->entered_ns,   restart->own_faults,    restart->vote.iteration,
-        restart->vote.stalled, restart->records.total, (uint64_t)restart->status};
+    const uint64_t numbers[] = {restart->state,
+                                restart->step,
+                                restart->view.generation,
+                                restart->view.rank,
+                                restart->seen,
+                                restart->attention,
+                                restart->told,
+                                restart->cut,
+                                restart->tags,
+                                restart->heard,
+                                restart->cut_ns,
+                                restart->settle_ns,
+                                restart->lost_ns,
+                                restart->entered_ns,
+                                restart->own_faults,
+                                restart->vote.iteration,
+                                restart->vote.stalled,
+                                restart->records.total,
+                                (uint64_t)restart->status};
     uint64_t digest = MST_DIGEST_INIT;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

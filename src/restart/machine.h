@@ -55,18 +55,22 @@ struct mst_restart {
     uint64_t completions; /* contributions so far in this generation */
     uint64_t seals;
     uint64_t meetings;
-    uint64_t heard;     /* the completed runs of the job that this rank knows of */
-    uint64_t tags;      /* the last one given out */
-    uint64_t round_tag; /* the open call, as the state says; or 0 */
-    uint64_t fault_tag; /* the open fault; or 0 */
-    uint64_t write_tag; /* the open write of the own place; or 0 */
-    uint64_t cut_ns;    /* when blocking calls are cut short again */
-    uint64_t settle_ns; /* when the function is interrupted for the fault */
+    uint64_t heard;        /* the completed runs of the job that this rank knows of */
+    uint64_t tags;         /* the last one given out */
+    uint64_t round_tag;    /* the open call, as the state says; or 0 */
+    uint64_t fault_tag;    /* the open fault; or 0 */
+    uint64_t write_tag;    /* the open write of the own place; or 0 */
+    uint64_t cut_ns;       /* when blocking calls are cut short again */
+    uint64_t settle_ns;    /* when the function is interrupted for the fault */
+    uint64_t lost_ns;      /* when the broken connection to `lost` is a fault of that member... */
+    uint64_t lost_wait_ms; /* ...after this wait */
     uint64_t entered_ns;
     uint64_t backoff_ms;
     uint64_t fault_generation;
     uint64_t own_faults; /* of the function on this rank, in this run */
     size_t text_size;
+    uint32_t lost;       /* an index */
+    uint32_t fault_peer; /* 1 + the index that the fault is about; 0: this rank */
     int32_t code;
     enum mst_cause kind;
 
@@ -127,6 +131,9 @@ void mst_restart_fault(struct mst_restart *restart, enum mst_cause kind, int32_t
                        struct mst_slice text);
 /* How urgently this rank is called out of the generation it is in. */
 enum mst_attention mst_restart_called(const struct mst_restart *restart);
+
+/* What the function waits for is decided: its checks say interrupted. */
+void mst_restart_tell(struct mst_restart *restart);
 
 /* assign.c */
 void mst_restart_meet(struct mst_restart *restart);

@@ -205,6 +205,9 @@ static void reply_fault(struct mst_restart *restart, const struct mst_reply *rep
         restart->text_size = (size_t)reply->detail.limit;
         restart->fault_tag = ++restart->tags;
         restart->owe_fault = true;
+    } else if (restart->fault_peer != 0 && restart->state == MST_RUNNING &&
+               restart->fault_generation == restart->view.generation) {
+        mst_restart_tell(restart); /* taken or not, the function waits for no more */
     }
 }
 

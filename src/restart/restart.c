@@ -122,6 +122,7 @@ muster_status mst_restart_new(struct mst_restart **out, const struct mst_restart
     restart->mem = *mem;
     restart->cut_ns = NEVER;
     restart->settle_ns = NEVER;
+    restart->lost_ns = NEVER;
     restart->previous = MST_RANK_NONE;
     restart->heard = config->heard;
     mst_vote_begin(&restart->vote, 0);
@@ -227,12 +228,18 @@ enum mst_attention mst_restart_called(const struct mst_restart *restart)
     return restart->seen == restart->view.generation ? restart->attention : MST_CALM;
 }
 
-static void tell(struct mst_restart *restart, uint64_t now_ns, bool now)
+void mst_restart_tell(struct mst_restart *restart)
 {
+    restart->lost_ns = NEVER;
     if (!restart->told) {
         restart->told = true;
         restart->owe_tell = true;
     }
+}
+
+static void tell(struct mst_restart *restart, uint64_t now_ns, bool now)
+{
+    mst_restart_tell(restart);
     if (now && !restart->cut) {
         restart->cut = true;
         restart->owe_cut = true;
@@ -384,6 +391,7 @@ static void report(struct mst_restart *restart, enum mst_cause kind, int32_t cod
 {
     restart->kind = kind;
     restart->fault_generation = restart->view.generation;
+    restart->fault_peer = 0;
     restart->code = code;
     restart->text_size = text.size < MST_FAULT_ROOM ? text.size : MST_FAULT_ROOM;
     if (restart->text_size > 0) {
@@ -412,6 +420,36 @@ void mst_restart_failed(struct mst_restart *restart, uint64_t now_ns, enum mst_c
         mst_restart_fault(restart, kind, code, text);
         restart->own_faults += kind == MST_CAUSE_FAULT || kind == MST_CAUSE_UNHEALTHY;
     }
+}
+
+void mst_restart_lost(struct mst_restart *restart, uint64_t now_ns, uint32_t index,
+                      uint64_t wait_ms)
+{
+    MST_ASSERT(restart->state == MST_RUNNING);
+    if (!restart->told && !restart->failed) {
+        restart->lost = index;
+        restart->lost_wait_ms = wait_ms;
+        restart->lost_ns = mst_after_ms(now_ns, wait_ms);
+    }
+}
+
+/* Nothing has interrupted this rank. With `settle` the fault that will is known already. */
+static void report_lost(struct mst_restart *restart)
+{
+    char line[160];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    restart->lost_ns = NEVER;
+    if (mst_restart_called(restart) == MST_INTERRUPT) {
+        return;
+    }
+    mst_text_format(&text,
+                    "the connection of rank %u (#%u) to #%u broke, and no other fault was "
+                    "reported within " MST_SECONDS,
+                    restart->view.rank, restart->view.index, restart->lost,
+                    MST_SECONDS_ARGS(restart->lost_wait_ms));
+    report(restart, MST_CAUSE_NONE, MUSTER_ELOST, mst_slice_of(text.start, text.size));
+    restart->fault_peer = restart->lost + 1;
 }
 
 void mst_restart_left(struct mst_restart *restart, uint64_t now_ns)
@@ -468,6 +506,7 @@ void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_s
     restart->cut = false;
     restart->cut_ns = NEVER;
     restart->settle_ns = NEVER;
+    restart->lost_ns = NEVER;
     restart->owe_tell = false;
     restart->owe_cut = false;
     if (restart->config.soft_timeout_ms > 0 &&
@@ -547,6 +586,9 @@ static void tick(void *machine, uint64_t now_ns)
 {
     struct mst_restart *restart = machine;
 
+    if (restart->lost_ns != NEVER && now_ns >= restart->lost_ns) {
+        report_lost(restart);
+    }
     if (restart->settle_ns != NEVER && now_ns >= restart->settle_ns) {
         heed(restart, now_ns);
         return;
@@ -563,8 +605,9 @@ static void tick(void *machine, uint64_t now_ns)
 static uint64_t deadline_ns(const void *machine)
 {
     const struct mst_restart *restart = machine;
+    uint64_t due_ns = restart->cut ? restart->cut_ns : restart->settle_ns;
 
-    return restart->cut ? restart->cut_ns : restart->settle_ns;
+    return due_ns < restart->lost_ns ? due_ns : restart->lost_ns;
 }
 
 const struct mst_machine mst_restart_machine = {.attention = attention,

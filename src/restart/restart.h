@@ -110,6 +110,12 @@ void mst_restart_start(struct mst_restart *restart, uint64_t now_ns, const struc
 void mst_restart_failed(struct mst_restart *restart, uint64_t now_ns, enum mst_cause kind,
                         int32_t code, struct mst_slice text);
 
+/* While the attempt runs: the connection of this rank to the member `index` broke, and the function
+ * waits for TELL. What ended the other end interrupts this rank sooner or later. If nothing has
+ * after `wait_ms`, it is a fault of that member, and TELL follows when the service has answered. */
+void mst_restart_lost(struct mst_restart *restart, uint64_t now_ns, uint32_t index,
+                      uint64_t wait_ms);
+
 /* While the attempt runs: when the function has returned this rank leaves the job for good. */
 void mst_restart_left(struct mst_restart *restart, uint64_t now_ns);
 

@@ -291,11 +291,23 @@ static enum mst_cause read_kind(struct words *words)
     words_bad(words, "no kind of fault", word);
 }
 
-/* fault #2 code=5; fault agent#0 #2 kind=soft-timeout; fault agent#0 any kind=soft-timeout pid=7 */
+static const struct actor *read_actor(struct scene *scene, const char *name)
+{
+    const struct actor *actor = stage_find(scene->stage, name);
+
+    if (!actor) {
+        words_bad(&scene->words, "nobody of this name", name);
+    }
+    return actor;
+}
+
+/* fault #2 code=5; fault #1 peer=#2 code=-10; fault agent#0 #2 kind=soft-timeout; fault agent#0 any
+ * kind=soft-timeout pid=7 */
 static void ask_fault(struct scene *scene)
 {
     struct words *words = &scene->words;
     const struct actor *about = NULL;
+    const char *peer = words_option(words, "peer");
     const char *name;
 
     scene->request.fault.generation = generation(scene, scene->actor->generation);
@@ -307,14 +319,14 @@ static void ask_fault(struct scene *scene)
     if (name && strcmp(name, "any") == 0) {
         scene->request.fault.index = MST_INDEX_ANY;
     } else if (name) {
-        about = stage_find(scene->stage, name);
-        if (!about) {
-            words_bad(words, "nobody of this name", name);
-        }
+        about = read_actor(scene, name);
         scene->request.fault.index = about->open.index;
         if (scene->request.fault.pid == 0) {
             scene->request.fault.pid = about->open.pid;
         }
+    }
+    if (peer) {
+        scene->request.fault.peer = read_actor(scene, peer)->open.index + 1;
     }
 }
 
@@ -323,11 +335,8 @@ static void ask_lost(struct scene *scene)
 {
     struct words *words = &scene->words;
     const char *name = words_need(words, "who is lost");
-    const struct actor *victim = stage_find(scene->stage, name);
+    const struct actor *victim = read_actor(scene, name);
 
-    if (!victim) {
-        words_bad(words, "nobody of this name", name);
-    }
     scene->request.lost.index = victim->open.index;
     scene->request.lost.pid = words_number(words, "pid", victim->open.pid);
     scene->request.lost.text = slice(words_option(words, "text"));
@@ -350,11 +359,8 @@ static void ask_cut(struct scene *scene)
 {
     struct words *words = &scene->words;
     const char *name = words_need(words, "who is cut off");
-    const struct actor *victim = stage_find(scene->stage, name);
+    const struct actor *victim = read_actor(scene, name);
 
-    if (!victim) {
-        words_bad(words, "nobody of this name", name);
-    }
     scene->request.cut.index = victim->open.index;
     scene->request.cut.incarnation = words_number(words, "incarnation", 0);
     scene->request.cut.for_ms = words_number(words, "for-ms", 0);

@@ -496,6 +496,7 @@ static void strike(struct sim *sim, enum sim_fault fault)
     case SIM_FAIL:   /* these strike in fn */
     case SIM_AGAIN:
     case SIM_HANG:
+    case SIM_BROKEN:
     case SIM_LEAVE:
     case SIM_ABORT:
     case SIM_UNHEALTHY:

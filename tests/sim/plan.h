@@ -34,6 +34,7 @@ struct sim_conn;
     X(FAIL, fail, 35, 5, "fn fails by itself")                                                     \
     X(AGAIN, again, 15, 3, "fn asks that all begin again")                                         \
     X(HANG, hang, 25, 2, "fn does not look at its flag for long")                                  \
+    X(BROKEN, broken, 40, 3, "the connection of a rank to another one breaks")                     \
     X(LEAVE, leave, 6, 1, "a rank leaves the job for good")                                        \
     X(ABORT, abort, 6, 1, "fn asks that all end")                                                  \
     X(UNHEALTHY, unhealthy, 12, 1, "finalize, a health check or the assignment fails")             \

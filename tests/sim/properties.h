@@ -99,6 +99,14 @@ struct sim_proc;
     X(STOP_RIGHT, SAFETY,                                                                          \
       "a run is given up only by a rule that was set, and that of one rank alone only for "        \
       "its own faults, its health or its finalizer")                                               \
+    X(BROKEN_WAITS, SAFETY,                                                                        \
+      "a broken connection is reported after the wait, and not by a rank that was told to "        \
+      "return")                                                                                    \
+    X(BROKEN_BLAMES, SAFETY,                                                                       \
+      "a broken connection is recorded of the peer that was named, and only before any other "     \
+      "fault")                                                                                     \
+    X(BROKEN_ENDS, LIVENESS,                                                                       \
+      "after the faults a rank whose connection broke is soon told to return")                     \
     X(HANG_EARLY, SAFETY,                                                                          \
       "no rank is blamed before soft_timeout, or killed before hard_timeout, has passed "          \
       "since it last did something")                                                               \
@@ -264,6 +272,7 @@ void sim_saw_told(struct sim *sim, struct sim_proc *proc);
 void sim_saw_check(struct sim *sim, struct sim_proc *proc);
 void sim_saw_return(struct sim *sim, struct sim_proc *proc, muster_status status);
 void sim_saw_report(struct sim *sim, struct sim_proc *proc); /* fn asks for a restart or fails */
+void sim_saw_broken(struct sim *sim, struct sim_proc *proc);
 void sim_saw_restart_request(struct sim *sim, struct sim_proc *proc,
                              const struct mst_request *request);
 void sim_saw_finish(struct sim *sim, struct sim_proc *proc,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is seen of the processes: their calls, their machines, their runs of fn. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -306,6 +307,45 @@ static void check_agrees(struct sim *sim, const struct sim_proc *proc, struct mo
     view->record = record;
 }
 
+static bool index_in(const char *text, const char *before, uint32_t *out)
+{
+    const char *at = strstr(text, before);
+
+    *out = at ? (uint32_t)strtoul(at + strlen(before), NULL, 10) : 0;
+    return at != NULL;
+}
+
+/* Which rank reported a broken connection, and to which. */
+static bool read_broken(const char *text, uint32_t *reporter, uint32_t *peer)
+{
+    return strncmp(text, "the connection of ", strlen("the connection of ")) == 0 &&
+           index_in(text, "(#", reporter) && index_in(text, "to #", peer);
+}
+
+/* BROKEN_BLAMES. A rank that got the named place only later has no part in it. */
+static void check_blames(struct sim *sim, const struct sim_proc *proc,
+                         const struct mst_restart_effect *effect)
+{
+    for (uint32_t i = 0; i < effect->faults->count; i++) {
+        const struct muster_fault *fault = &effect->faults->first[i];
+        const struct model_view *view = sim_view_of(proc->job, fault->generation);
+        uint32_t reporter, peer;
+        bool seated = false;
+
+        if (!read_broken(fault->text, &reporter, &peer)) {
+            continue;
+        }
+        for (uint32_t rank = 0; view && rank < view->size; rank++) {
+            seated = seated || view->index[rank] == peer;
+        }
+        if (i > 0 || fault->code != MUSTER_ELOST ||
+            (view && fault->index != (seated ? peer : reporter))) {
+            sim_fail(sim, SIM_P_BROKEN_BLAMES, "record %u is of #%u: %s", i, fault->index,
+                     fault->text);
+        }
+    }
+}
+
 /* FENCED_SILENT, ENTER_GROWS, ENTER_CALM */
 void sim_saw_enter(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
 {
@@ -320,6 +360,7 @@ void sim_saw_enter(struct sim *sim, struct sim_proc *proc, const struct mst_rest
     if (known) {
         check_once(sim, proc, known);
         check_agrees(sim, proc, known, effect);
+        check_blames(sim, proc, effect);
         sim_view_told(sim, proc, view);
         if (!sim_view_has(known, proc)) {
             sim_fail(sim, SIM_P_FENCED_SILENT, "pid=%" PRIu64 " generation %" PRIu64, proc->pid,
@@ -395,9 +436,43 @@ void sim_saw_report(struct sim *sim, struct sim_proc *proc)
     sim_tell(sim, "%s: pid=%" PRIu64 " fn has had enough", proc->job->name, proc->pid);
 }
 
+void sim_saw_broken(struct sim *sim, struct sim_proc *proc)
+{
+    sim_tell(sim, "%s: pid=%" PRIu64 " lost its connection to #%u and waits %.6f", proc->job->name,
+             proc->pid, proc->fn.peer, (double)proc->fn.wait_ns / 1e9);
+}
+
+/* BROKEN_WAITS */
+static void check_waited(struct sim *sim, struct sim_proc *proc)
+{
+    const struct sim_fn *fn = &proc->fn;
+
+    sim_blame(proc->job, MODEL_FAULT, false);
+    if (fn->state != SIM_FN_BROKEN || fn->told ||
+        sim_proc_clock(sim, proc) < fn->broken_ns + fn->wait_ns) {
+        sim_fail(sim, SIM_P_BROKEN_WAITS, "pid=%" PRIu64 " reports #%u", proc->pid, fn->peer);
+    }
+}
+
+/* BROKEN_ENDS */
+static void check_ends(struct sim *sim, const struct sim_proc *proc)
+{
+    const struct sim_fn *fn = &proc->fn;
+    uint64_t over_ns = sim->plan.lease_ns * 2 + 2500 * SIM_MS;
+
+    if (sim->calm && fn->state == SIM_FN_BROKEN && sim->now_ns > sim->calm_ns + over_ns &&
+        sim_proc_clock(sim, proc) > fn->broken_ns + fn->wait_ns + over_ns) {
+        sim_fail(sim, SIM_P_BROKEN_ENDS, "pid=%" PRIu64 " still waits for #%u", proc->pid,
+                 fn->peer);
+    }
+}
+
 void sim_saw_restart_request(struct sim *sim, struct sim_proc *proc,
                              const struct mst_request *request)
 {
+    if (request->command == MST_FAULT && request->fault.peer != 0) {
+        check_waited(sim, proc);
+    }
     sim_tell(sim, "%s: pid=%" PRIu64 " asks %s %.*s", proc->job->name, proc->pid,
              mst_command_name(request->command),
              request->command == MST_ROUND ? (int)request->round.name.size : 0,
@@ -539,6 +614,7 @@ static void check_old(struct sim *sim, const struct sim_proc *proc)
 void sim_saw_look(struct sim *sim, struct sim_proc *proc)
 {
     check_old(sim, proc);
+    check_ends(sim, proc);
     check_stop(sim, proc);
     check_ride(sim, proc);
 }

@@ -151,6 +151,24 @@ static void enter(struct sim *sim, struct sim_proc *proc, const struct mst_resta
     fn->due_ns = sim->now_ns + sim_below(sim, proc->job->step_ns);
 }
 
+static void return_later(struct sim *sim, struct sim_proc *proc, muster_status status)
+{
+    proc->fn.returning = true;
+    proc->fn.result = status;
+    proc->fn.state = SIM_FN_COMPUTING;
+    proc->fn.due_ns = sim->now_ns + sim_below(sim, proc->job->step_ns / 4 + 1);
+}
+
+static void told(struct sim *sim, struct sim_proc *proc)
+{
+    proc->fn.told = true;
+    sim_saw_told(sim, proc);
+    if (proc->fn.state == SIM_FN_BROKEN) {
+        proc->fn.delivered = true;
+        return_later(sim, proc, MUSTER_EINTERRUPTED);
+    }
+}
+
 static void cut(struct sim *sim, struct sim_proc *proc)
 {
     struct sim_fn *fn = &proc->fn;
@@ -285,8 +303,7 @@ void sim_rank_effect(struct sim *sim, struct sim_proc *proc, const void *of_mach
         enter(sim, proc, effect);
         break;
     case MST_RESTART_TELL:
-        proc->fn.told = true;
-        sim_saw_told(sim, proc);
+        told(sim, proc);
         break;
     case MST_RESTART_INTERRUPT:
         cut(sim, proc);
@@ -354,14 +371,6 @@ static void fn_return(struct sim *sim, struct sim_proc *proc, muster_status stat
                              .first = proc->job->tells_steps ? 0 : INT64_MIN,
                              .step = proc->job->tells_steps ? (int64_t)fn->steps : INT64_MIN});
     mst_restart_returned(proc->restart, sim_proc_clock(sim, proc), status, fn->delivered);
-}
-
-static void return_later(struct sim *sim, struct sim_proc *proc, muster_status status)
-{
-    proc->fn.returning = true;
-    proc->fn.result = status;
-    proc->fn.state = SIM_FN_COMPUTING;
-    proc->fn.due_ns = sim->now_ns + sim_below(sim, proc->job->step_ns / 4 + 1);
 }
 
 static void block(struct sim *sim, struct sim_proc *proc, const struct mst_request *call,
@@ -445,6 +454,22 @@ bool sim_rank_may_end(const struct sim *sim, const struct sim_proc *proc)
     return proc->fn.steps >= job->steps && (!job->until_calm || sim->calm);
 }
 
+/* The connection to another rank of the generation breaks; or to a place that has none. */
+static void lose_peer(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_fn *fn = &proc->fn;
+    uint64_t wait_ms = sim_chance(sim, 30) ? 0 : sim_below(sim, 2 * sim->plan.lease_ns / SIM_MS);
+    uint32_t step = 1 + (uint32_t)sim_below(sim, MODEL_PLACES - 1);
+
+    fn->peer = (fn->view.index + step) % MODEL_PLACES;
+    fn->wait_ns = wait_ms * SIM_MS;
+    fn->broken_ns = sim_proc_clock(sim, proc);
+    fn->state = SIM_FN_BROKEN;
+    fn->due_ns = SIM_NEVER;
+    sim_saw_broken(sim, proc);
+    mst_restart_lost(proc->restart, fn->broken_ns, fn->peer, wait_ms);
+}
+
 /* Chance against this rank. True: it struck. */
 static bool misfortune(struct sim *sim, struct sim_proc *proc)
 {
@@ -460,6 +485,10 @@ static bool misfortune(struct sim *sim, struct sim_proc *proc)
         fn->state = SIM_FN_HUNG;
         fn->due_ns = sim->now_ns + proc->job->barrier_timeout_ns / 2 +
                      sim_below(sim, 3 * proc->job->barrier_timeout_ns);
+        return true;
+    }
+    if (plan->has[SIM_BROKEN] && sim_chance(sim, 40)) {
+        lose_peer(sim, proc);
         return true;
     }
     if (plan->has[SIM_FAIL] && sim_chance(sim, 50)) {

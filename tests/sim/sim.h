@@ -73,7 +73,8 @@ enum sim_fn_state {
     SIM_FN_NOT = 0,   /* not entered */
     SIM_FN_COMPUTING, /* until due_ns */
     SIM_FN_BLOCKED,   /* in the call `fn.tag` */
-    SIM_FN_HUNG       /* until due_ns, looking at nothing */
+    SIM_FN_HUNG,      /* until due_ns, looking at nothing */
+    SIM_FN_BROKEN     /* the connection to `peer` broke: until it is told to return */
 };
 
 struct sim_fn {
@@ -86,6 +87,8 @@ struct sim_fn {
     uint64_t numbers[MODEL_NAMES]; /* of the next round of each name */
     uint32_t name;                 /* of the round it is blocked in */
     uint32_t participants[MODEL_PLACES];
+    uint32_t peer;               /* an index */
+    uint64_t broken_ns, wait_ns; /* on its clock */
     bool told, cut, delivered;
     bool returning; /* with `result`, when due */
     muster_status result;

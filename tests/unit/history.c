@@ -233,6 +233,10 @@ static void make_fault(struct history *history)
         request->fault.kind = MST_CAUSE_SOFT_TIMEOUT;
         request->fault.index = about->open.index;
         request->fault.pid = about->open.pid;
+    } else if (one_in(history, 3)) {
+        request->fault.kind = MST_CAUSE_NONE;
+        request->fault.code = MUSTER_ELOST;
+        request->fault.peer = about->open.index + 1;
     }
 }
 

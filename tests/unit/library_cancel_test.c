@@ -294,6 +294,8 @@ static muster_status function(muster_restart *restart, void *arg)
     case 2:
         return MUSTER_OK;
     case 3:
+        return muster_restart_lost(restart, 5, 0);
+    case 4:
         return muster_restart_abort(restart, 1, "x");
     default:
         return muster_restart_leave(restart);
@@ -413,7 +415,8 @@ static const struct row rows[] = {
     {"worker_open worker_register worker_register_command worker_drain worker_serve worker_close",
      run_worker},
     {"restart_run restart_view restart_check restart_ping restart_step restart_fail restart_again "
-     "restart_abort restart_leave restart_atomic_begin restart_atomic_end restart_section_begin "
+     "restart_abort restart_leave restart_lost restart_atomic_begin restart_atomic_end "
+     "restart_section_begin "
      "restart_section_end restart_fault_count restart_fault",
      run_restart}, /* last: it leaves the job */
 };

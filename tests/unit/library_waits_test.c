@@ -593,6 +593,9 @@ static muster_status function(muster_restart *restart, void *arg)
         TRY(restart_again, restart);
         return MUSTER_EINTERRUPTED;
     case 2:
+        TRY(restart_lost, restart, 5, 0);
+        return MUSTER_EINTERRUPTED;
+    case 3:
         TRY(restart_abort, restart, 1, "x");
         return MUSTER_EFAILED;
     default:
@@ -609,7 +612,7 @@ static void call_restart(struct scene *scene)
 
     ignore(muster_restart_run(scene->client, NULL, function, &attempt, NULL));
     ignore(muster_restart_run(scene->client, NULL, function, &attempt, NULL));
-    assert_int_equal(attempt, 4);
+    assert_int_equal(attempt, 5);
 }
 
 /* ---- members, the last as they leave ---- */

@@ -238,6 +238,7 @@ static void make_fault(struct message_generator *generator, struct mst_request *
     request->fault.kind = (enum mst_cause)below(generator, MST_CAUSES);
     request->fault.pid = number(generator);
     request->fault.index = number32(generator);
+    request->fault.peer = number32(generator);
 }
 
 static void make_lost(struct message_generator *generator, struct mst_request *request)
@@ -494,7 +495,8 @@ static bool reports_equal(const struct mst_request *a, const struct mst_request 
     if (a->command == MST_FAULT) {
         return a->fault.generation == b->fault.generation && a->fault.code == b->fault.code &&
                mst_slice_equal(a->fault.text, b->fault.text) && a->fault.kind == b->fault.kind &&
-               a->fault.pid == b->fault.pid && a->fault.index == b->fault.index;
+               a->fault.pid == b->fault.pid && a->fault.index == b->fault.index &&
+               a->fault.peer == b->fault.peer;
     }
     return a->lost.index == b->lost.index && a->lost.pid == b->lost.pid &&
            a->lost.cause == b->lost.cause && a->lost.code == b->lost.code &&

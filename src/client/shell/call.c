@@ -72,16 +72,18 @@ int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns)
     return deadline_ns <= now_ns ? 1 : (int64_t)mst_ms_until(deadline_ns, now_ns);
 }
 
+uint64_t mst_lib_lease_ns(const struct muster_client *client)
+{
+    uint64_t lease_ns = mst_client_lease_ns(mst_lib_machine(client));
+
+    return lease_ns > 0 ? lease_ns : STANDARD_LEASE_NS;
+}
+
 /* The meaning of a timeout of 0: a wait ends at once, and the answer that describes its state is
  * awaited; any other request is awaited for one lease. */
 static uint64_t zero_of(const struct muster_client *client, const struct mst_request *request)
 {
-    uint64_t lease_ns = mst_client_lease_ns(mst_lib_machine(client));
-
-    if (mst_client_waits(request)) {
-        return 0;
-    }
-    return lease_ns > 0 ? lease_ns : STANDARD_LEASE_NS;
+    return mst_client_waits(request) ? 0 : mst_lib_lease_ns(client);
 }
 
 /* ---- texts of failures ---- */

@@ -78,6 +78,9 @@ muster_status mst_lib_status(const muster_client *client);
 const struct mst_view *mst_lib_view(const muster_client *client);
 bool mst_lib_stopped(const muster_client *client); /* the self-stop of the lease rule */
 
+/* The service's lease, or its default while that is not known. */
+uint64_t mst_lib_lease_ns(const muster_client *client);
+
 /* While on, every public call of the user ends with EINTERRUPTED promptly, also those in progress
  * in other threads and those that were started. Posts and mst_lib_wait continue. */
 void mst_lib_interrupt(muster_client *client, bool on);

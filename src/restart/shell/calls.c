@@ -133,6 +133,63 @@ muster_status muster_restart_leave(muster_restart *restart)
     return report(restart, MST_CAUSE_LEFT, 0, "", MUSTER_OK);
 }
 
+/* --- a broken connection --- */
+
+static bool is_told(void *ctx)
+{
+    const struct muster_restart *restart = ctx;
+
+    return mst_atomic_told(&restart->atomic);
+}
+
+/* A lost host is known to be lost after its lease; half of it more for the news of that. */
+static uint64_t wait_of(const struct muster_restart *restart, int64_t timeout_ms)
+{
+    return timeout_ms >= 0 ? (uint64_t)timeout_ms
+                           : mst_lib_lease_ns(restart->client) / 2 * 3 / NS_PER_MS;
+}
+
+/* With the lock. */
+static muster_status wait_lost(struct muster_restart *restart, uint32_t index, int64_t timeout_ms)
+{
+    muster_client *client = restart->client;
+
+    if (!restart->attempt || !mst_run_is_mine(restart) || index == restart->view.index ||
+        index == MUSTER_RANK_NONE) {
+        return MUSTER_EINVAL;
+    }
+    if (restart->failed) { /* this rank is the cause, and has said so */
+        return MUSTER_EFAILED;
+    }
+    mst_restart_lost(restart->host.machine, mst_lib_now_ns(), index, wait_of(restart, timeout_ms));
+    mst_host_drain(&restart->host);
+    (void)mst_lib_wait(client, is_told, restart, UINT64_MAX);
+    return client->poisoned ? MUSTER_EINTERNAL : told(restart);
+}
+
+muster_status muster_restart_lost(muster_restart *restart, uint32_t index, int64_t timeout_ms)
+{
+    muster_status status;
+
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
+    if (restart->settings.disabled) {
+        return MUSTER_ELOST;
+    }
+    status = mst_lib_enter(restart->client, NULL, "lost");
+    if (status) {
+        return status;
+    }
+    if (mst_lib_thread.no_waiting) {
+        return MUSTER_EDEADLK;
+    }
+    mst_lib_lock(restart->client);
+    status = wait_lost(restart, index, timeout_ms);
+    mst_lib_unlock(restart->client);
+    return status;
+}
+
 /* --- atomic sections --- */
 
 /* In the page, from the outermost beginning to its end. */

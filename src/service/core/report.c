@@ -54,12 +54,17 @@ static void tell_fault(const struct mst_member *member, const struct mst_loss *f
                 has_kind ? mst_cause_word(fault->cause) : "", fault->code);
 }
 
+/* A rank reports another one only as evidence that does not stand beside a fault or a loss. */
+static bool is_of_peer(const struct mst_request *request)
+{
+    return request->fault.kind == MST_CAUSE_NONE && mst_status_is_passed_on(request->fault.code);
+}
+
 /* A rank that reports the loss of a peer, or the end of its generation, has no fault of its own;
  * unless its generation has no record yet. */
 static bool is_passed_on(const struct mst_session *session, const struct mst_request *request)
 {
-    return request->fault.pid == 0 && request->fault.kind == MST_CAUSE_NONE &&
-           mst_status_is_passed_on(request->fault.code) && session->job->records.total > 0;
+    return request->fault.pid == 0 && is_of_peer(request) && session->job->records.total > 0;
 }
 
 static void keep_fault(struct mst_job *job, struct mst_member *member, const struct mst_loss *loss)
@@ -105,6 +110,20 @@ static muster_status fault(struct mst_session *session, struct mst_waiter *waite
     return MUSTER_OK;
 }
 
+/* The member that a rank's own report is about: itself, or the rank of its generation to which its
+ * connection broke. */
+static struct mst_member *blamed(const struct mst_session *session,
+                                 const struct mst_request *request)
+{
+    struct mst_member *peer =
+        request->fault.peer != 0
+            ? mst_member_find(session->job, MST_ROLE_RANK, request->fault.peer - 1)
+            : NULL;
+
+    return peer && mst_member_seated(peer) && mst_member_seated(session->member) ? peer
+                                                                                 : session->member;
+}
+
 /* An agent's report about a process that it watches. */
 static muster_status fault_of(struct mst_session *session, struct mst_waiter *waiter,
                               const struct mst_request *request)
@@ -132,8 +151,11 @@ muster_status mst_report_fault(struct mst_session *session, struct mst_waiter *w
     if (session->role != MST_ROLE_RANK || !own_kind(request->fault.kind)) {
         return MUSTER_EINVAL;
     }
+    if (request->fault.peer != 0 && !is_of_peer(request)) {
+        return MUSTER_EINVAL;
+    }
     return session->claiming ? mst_generation_fence(session, waiter)
-                             : fault(session, waiter, session->member, request);
+                             : fault(session, waiter, blamed(session, request), request);
 }
 
 /* ---- deaths ---- */

@@ -91,6 +91,16 @@ static const char *failure(const char *rest, int *code)
     return *end == ' ' ? end + 1 : end;
 }
 
+/* "2 60000": the index of the peer, and the time in ms. */
+static muster_status lose(muster_restart *restart, const char *rest)
+{
+    char *end;
+    uint32_t index = (uint32_t)strtoul(rest, &end, 10);
+
+    event("loses index=%u", index);
+    return muster_restart_lost(restart, index, strtoll(end, NULL, 10));
+}
+
 bool order_ends(muster_restart *restart, const char *order, const char *rest, muster_status *out)
 {
     int code;
@@ -109,6 +119,8 @@ bool order_ends(muster_restart *restart, const char *order, const char *rest, mu
         *out = muster_restart_again(restart);
     } else if (strcmp(order, "leave") == 0) {
         *out = muster_restart_leave(restart);
+    } else if (strcmp(order, "lost") == 0) {
+        *out = lose(restart, rest);
     } else {
         return false;
     }
