@@ -32,8 +32,8 @@
 #include <muster/muster.h>
 
 #include "checkpoint.h"
+#include "collect.h"
 #include "model.h"
-#include "ring.h"
 #include "text.h"
 
 enum {
@@ -93,25 +93,24 @@ static int64_t newest_step(const struct trainer *self)
     return self->newest < 0 ? -1 : self->model[self->newest].step;
 }
 
-/* Logs the reason for the stop, and returns the status for fn. A neighbour's socket that failed
- * before muster reported anything is a fault, which this rank reports itself. */
+/* Logs the reason for the stop, and returns the status for fn. */
 static muster_status stop(struct trainer *self, muster_status status,
                           const struct muster_error *err)
 {
-    const struct ring *ring = &self->ring;
+    const struct ring_failure *failure = &self->ring.failure;
     char how[200] = "by=check";
-    if (ring->end != RING_GOES_ON) {
+    if (failure->call != NULL) {
         (void)snprintf(how, sizeof how, "by=%s call=%s peer=%" PRIu32 " (%s)",
-                       ring->end == RING_CUT_SHORT ? "interrupt" : "socket", ring->call,
-                       ring->peer_index, ring->os_errno == 0 ? "closed" : strerror(ring->os_errno));
+                       failure->os_errno == EINTR ? "interrupt" : "socket", failure->call,
+                       self->ring.index[failure->end],
+                       failure->os_errno == 0 ? "closed" : strerror(failure->os_errno));
     }
     note(self, "told", "generation=%" PRIu64 " step=%" PRId64 " %s", self->view.generation,
          newest_step(self), how);
     if (status == MUSTER_EINTERRUPTED || muster_restart_check(self->restart) != MUSTER_OK) {
         return MUSTER_EINTERRUPTED;
     }
-    return muster_restart_fail(self->restart, ring->os_errno,
-                               ring->end == RING_PEER_GONE ? how : err->text);
+    return muster_restart_fail(self->restart, err->os_errno, err->text);
 }
 
 /* ---- training ---- */
@@ -145,7 +144,7 @@ static muster_status step(struct trainer *self)
         mine[count] = self->part[count];
         count++;
     }
-    status = ring_sum(&self->ring, self->total, NUMBERS, mine, count);
+    status = collect_sum(&self->ring, self->total, NUMBERS, mine, count);
     if (status != MUSTER_OK) {
         return status;
     }
@@ -289,7 +288,8 @@ static muster_status share(struct trainer *self, int64_t step, struct muster_err
     bool sends = has && number[0] == self->view.rank;
     int room = self->newest < 0 ? 0 : 1 - self->newest;
     int at = sends ? self->newest : room;
-    status = ring_share(&self->ring, (uint32_t)number[0], &self->model[at], sizeof self->model[at]);
+    status =
+        collect_share(&self->ring, (uint32_t)number[0], &self->model[at], sizeof self->model[at]);
     if (status == MUSTER_OK) {
         self->newest = at;
     }
@@ -406,7 +406,7 @@ static muster_status train(muster_restart *restart, void *arg)
     struct trainer *self = arg;
     struct muster_error err = {0};
     self->restart = restart;
-    self->ring.end = RING_GOES_ON;
+    self->ring.failure.call = NULL;
     muster_restart_view(restart, &self->view);
     note(self, "entered", "generation=%" PRIu64 " rank=%" PRIu32 " size=%" PRIu32,
          self->view.generation, self->view.rank, self->view.size);
@@ -534,7 +534,7 @@ int main(int argc, char **argv)
         return 1;
     }
     self->newest = -1;
-    ring_init(&self->ring);
+    self->ring = RING_CLOSED;
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (!read_arguments(self, argv)) {
         (void)fprintf(stderr,

@@ -7,49 +7,44 @@
  * interrupts a rank that waits here for a peer that will not send because a third one died.
  *
  * Everything blocks, without time limits and without polling. When the job restarts, muster
- * interrupts the thread: recv or send returns EINTR, and the function returns EINTERRUPTED. A ring
- * stays open after that until its owner knows that all others have stopped using theirs, and then
- * closes it. So a closing socket means that its process died, never that a living peer has
- * continued. */
+ * interrupts the thread: recv or send returns EINTR. When the neighbour itself died, its socket
+ * breaks, probably before the news of that is here: muster_restart_lost waits for it. Either way
+ * the call returns EINTERRUPTED. A ring stays open after that until its owner knows that all
+ * others have stopped using theirs, and then closes it. So a closing socket means that its process
+ * died, never that a living peer has continued. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <muster/muster.h>
 
-/* The end of a ring. */
-enum ring_end {
-    RING_GOES_ON = 0,
-    RING_CUT_SHORT, /* muster interrupted a blocking call */
-    RING_PEER_GONE  /* a neighbour's socket failed */
+enum ring_end { RING_NEXT, RING_PREVIOUS };
+
+/* The system call that ended a ring. */
+struct ring_failure {
+    const char *call; /* "recv", "send", "accept", "connect"; NULL: none did */
+    enum ring_end end;
+    int os_errno; /* EINTR: muster interrupted it; 0: the peer closed its end */
 };
 
 struct ring {
     muster_restart *restart;
-    uint32_t rank, size;
-    uint32_t next_index, previous_index; /* to know the neighbours */
-    int to_next, from_previous;          /* sockets, or -1 */
-    enum ring_end end;
-    const char *call;    /* the call that ended it: "recv", "send", "accept", "connect" */
-    uint32_t peer_index; /* the peer of that call */
-    int os_errno;        /* its error; 0: the peer closed its end */
+    uint32_t index[2]; /* of the neighbours, by ring_end */
+    int fd[2];         /* the sockets to them, or -1 */
+    struct ring_failure failure;
 };
 
-void ring_init(struct ring *ring);
+#define RING_CLOSED ((struct ring){.fd = {-1, -1}})
 
-/* Connects this generation's ranks. EINTERRUPTED; ELOST: a neighbour is gone (see `end`); or the
- * status of a muster call. Close the ring also after a failure. */
+/* Connects this generation's ranks. EINTERRUPTED; EFAILED: reported; or the status of a muster
+ * call. Close the ring also after a failure. */
 muster_status ring_open(struct ring *ring, muster_client *client, muster_restart *restart,
                         struct muster_error *err);
+
+/* Sends all these bytes to the next rank, or receives as many from the previous one.
+ * EINTERRUPTED. */
+muster_status ring_move(struct ring *ring, enum ring_end end, void *data, size_t size);
+
 void ring_close(struct ring *ring);
-
-/* total[i] = ((mine of rank 0, in order) + mine of rank 1) + ..., one addition after the other in
- * this order: the same bits for any distribution of the parts over the ranks. All ranks get it.
- * EINTERRUPTED, ELOST. */
-muster_status ring_sum(struct ring *ring, float *total, size_t count, const float *const *mine,
-                       size_t mine_count);
-
-/* Copies `data` of rank `root` to all ranks. EINTERRUPTED, ELOST. */
-muster_status ring_share(struct ring *ring, uint32_t root, void *data, size_t size);
 
 #endif

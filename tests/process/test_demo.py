@@ -133,8 +133,8 @@ def test_the_weights_do_not_depend_on_who_computed_what(train, digest, ranks):
 def test_a_killed_rank_costs_no_finished_step(train, digest, victim):
     """A rank is killed, whichever it is, while others wait in `recv`, each for the one before it.
     Those that waited for a living one are freed by muster. No finished step is lost, the
-    survivors are the processes they were, the killed one comes back, and the weights are those
-    of an undisturbed run."""
+    survivors are the processes they were and have no fault, the killed one comes back, and the
+    weights are those of an undisturbed run."""
     killed_rank(train(hold=HOLD), digest, victim, HOLD)
 
 
@@ -174,6 +174,7 @@ def killed_rank(run, digest, victim, hold, how=signal.SIGKILL):
 
     assert result(run)["digest"] == digest
     told = {event.index: event for event in events(run, "told") if event["generation"] == "1"}
+    assert not run.log.having(" failed")  # no survivor is blamed, whichever socket broke
     for index in {1, 2, 3} - {victim, (victim + 1) % 4}:
         assert (told[index]["by"], told[index]["call"]) == ("interrupt", "recv"), vars(told[index])
         assert int(told[index]["peer"]) == index - 1 != victim
@@ -186,6 +187,13 @@ def killed_rank(run, digest, victim, hold, how=signal.SIGKILL):
     for index, pid in pids.items():
         assert again[index][0] == pid
         assert len(again[index]) == (2 if index == victim else 1)
+
+
+def test_the_ring_is_short():
+    """The ring of the example, which survives the death of a neighbour, has at most 60 lines of
+    code."""
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / "examples/charlm/ring.c").read_text(), flags=re.S)
+    assert 40 < len([line for line in text.splitlines() if line.strip()]) <= 60
 
 
 @pytest.mark.parametrize("words, what", [
