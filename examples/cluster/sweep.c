@@ -16,8 +16,6 @@
 #include <muster/muster.h>
 #include <muster/worker.h>
 
-#include "home.h"
-
 enum { RATES = 128 };
 
 /* The closure's arguments, which follow, are `r`. */
@@ -42,7 +40,7 @@ static muster_status work(muster_client *client, struct muster_error *err)
         status = muster_worker_register_command(worker, "exponent", 1, MUSTER_FUNCTION_PURE,
                                                 program, NULL, err);
     }
-    if (status == MUSTER_OK && !home_is_time(client)) {
+    if (status == MUSTER_OK) {
         status = muster_worker_serve(worker, err);
     }
     muster_worker_close(worker);
@@ -92,25 +90,25 @@ static muster_status tell(muster_closure *closure[RATES], struct muster_error *e
 
 static muster_status sweep(muster_client *client, struct muster_error *err)
 {
-    const bool over = home_is_time(client); /* a predecessor wrote the key and was killed */
     muster_closure *closure[RATES] = {NULL};
     muster_cluster *cluster = NULL;
     muster_status status = muster_cluster_open(&cluster, client, NULL, -1, err);
 
-    if (status == MUSTER_OK && !over) {
+    /* Dismissed already: the process before this one was killed when its work was done. */
+    if (status == MUSTER_OK && !muster_cluster_dismissed(cluster)) {
         status = schedule(cluster, closure, err);
-    }
-    if (status == MUSTER_OK && !over) {
-        status = muster_cluster_join(cluster, -1, err);
-    }
-    if (status == MUSTER_OK && !over) {
-        status = tell(closure, err);
+        if (status == MUSTER_OK) {
+            status = muster_cluster_join(cluster, -1, err);
+        }
+        if (status == MUSTER_OK) {
+            status = tell(closure, err);
+        }
     }
     for (int i = 0; i < RATES; i++) {
         muster_closure_release(closure[i]);
     }
     if (status == MUSTER_OK) {
-        status = home_all(cluster, client, err);
+        status = muster_cluster_dismiss(cluster, -1, err); /* all workers end */
     }
     muster_cluster_close(cluster);
     return status;

@@ -26,7 +26,6 @@
 #include <muster/worker.h>
 
 #include "checkpoint.h"
-#include "home.h"
 #include "model.h"
 #include "text.h"
 
@@ -122,7 +121,7 @@ static muster_status work(muster_client *client, struct muster_error *err)
     if (status == MUSTER_OK) {
         status = muster_worker_register(worker, "gradient", 1, 0, compute_gradient, NULL, err);
     }
-    if (status == MUSTER_OK && !home_is_time(client)) {
+    if (status == MUSTER_OK) {
         status = muster_worker_serve(worker, err);
     }
     muster_worker_close(worker);
@@ -247,10 +246,28 @@ static muster_status begin(struct trainer *self, struct muster_error *err)
     return MUSTER_OK;
 }
 
-static muster_status coordinate(muster_client *client, struct muster_error *err)
+static muster_status train_all(struct trainer *self, struct muster_error *err)
 {
     const struct muster_part name = {.data = folder, .size = strlen(folder)};
-    const bool over = home_is_time(client); /* a predecessor wrote the key and was killed */
+    muster_status status = begin(self, err);
+
+    if (status == MUSTER_OK) {
+        status = muster_cluster_dataset(self->cluster, "shard", &name, 1, NULL, &self->text, err);
+    }
+    if (status == MUSTER_OK) {
+        status = muster_dataset_iterate(self->text, &self->shards, err);
+    }
+    if (status == MUSTER_OK) {
+        status = train(self, err);
+    }
+    if (status == MUSTER_OK) {
+        printf("trained %" PRId64 " steps\n", steps);
+    }
+    return status;
+}
+
+static muster_status coordinate(muster_client *client, struct muster_error *err)
+{
     struct trainer *self = calloc(1, sizeof *self);
     muster_status status = MUSTER_ENOMEM;
 
@@ -262,23 +279,14 @@ static muster_status coordinate(muster_client *client, struct muster_error *err)
     };
     if (self != NULL) {
         self->client = client;
-        status = over ? MUSTER_OK : begin(self, err);
-    }
-    if (status == MUSTER_OK) {
         status = muster_cluster_open(&self->cluster, client, NULL, -1, err);
     }
-    if (status == MUSTER_OK) {
-        status = muster_cluster_dataset(self->cluster, "shard", &name, 1, NULL, &self->text, err);
+    /* Dismissed already: the process before this one was killed when its work was done. */
+    if (status == MUSTER_OK && !muster_cluster_dismissed(self->cluster)) {
+        status = train_all(self, err);
     }
     if (status == MUSTER_OK) {
-        status = muster_dataset_iterate(self->text, &self->shards, err);
-    }
-    if (status == MUSTER_OK && !over) {
-        status = train(self, err);
-    }
-    if (status == MUSTER_OK) {
-        printf("trained %" PRId64 " steps\n", steps);
-        status = home_all(self->cluster, client, err);
+        status = muster_cluster_dismiss(self->cluster, -1, err); /* all workers end */
     }
     if (status == MUSTER_OK && checkpoint.path != NULL) {
         checkpoint_remove(&checkpoint);

@@ -145,6 +145,22 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_cluster_drain(muster_cluster *cl
                                                               int64_t timeout_ms,
                                                               struct muster_error *err);
 
+/* Dismisses the cluster: its work in this job is over. Drains it as above. Then all its workers
+ * end, and muster_worker_serve returns OK there: also those that are started later, restarted, or
+ * out of reach now. For that a record stays in the job, the key muster/cluster/NAME/dismissed;
+ * `muster run` keeps it as long as the run. Returns once the record is written and every worker
+ * that was connected has ended. ETIMEDOUT, naming what is waited for: the dismissal continues, and
+ * the call may be repeated. EFAILED, ESTATE: a failure is delivered; ELIMIT, ENOSPACE: the service
+ * cannot keep the record, and no worker was dismissed. In these cases call it again. Since 0.1. */
+MUSTER_API MUSTER_MUST_USE muster_status muster_cluster_dismiss(muster_cluster *cluster,
+                                                                int64_t timeout_ms,
+                                                                struct muster_error *err);
+
+/* Whether the cluster was dismissed: by this coordinator, or before it was opened. A coordinator
+ * that was killed when its work was done finds that out here in its next process; schedule then
+ * returns ECANCELLED, and dismiss OK. Since 0.1. */
+MUSTER_API bool muster_cluster_dismissed(muster_cluster *cluster);
+
 /* ---- scheduling ---- */
 
 /* Options of one closure. 0, false and NULL are the defaults. */

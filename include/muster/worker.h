@@ -139,10 +139,11 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_worker_register_command(
     const char *const *argv, const struct muster_command_options *options,
     struct muster_error *err);
 
-/* Runs closures until the worker is drained (OK), replaced (EFENCED), or its client is closed
- * (ECANCELLED). With one slot functions run on the calling thread, with several on threads of the
- * worker. If functions with CHILD or commands are registered it forks first: call it before the
- * program starts threads that hold locks those functions need. Once per handle. Since 0.1. */
+/* Runs closures until the worker is drained or its cluster dismissed (OK), it is replaced
+ * (EFENCED), or its client is closed (ECANCELLED). With one slot functions run on the calling
+ * thread, with several on threads of the worker. If functions with CHILD or commands are registered
+ * it forks first: call it before the program starts threads that hold locks those functions need.
+ * Once per handle. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_worker_serve(muster_worker *worker,
                                                              struct muster_error *err);
 

@@ -33,20 +33,26 @@ bool mst_cluster_name_valid(struct mst_slice name)
     return name.size > 0 && name.size <= MST_CLUSTER_LABEL_MAX;
 }
 
-static size_t key_write(char *at, size_t room, const char *prefix, struct mst_slice name)
+static size_t key_write(char *at, size_t room, const char *prefix, struct mst_slice name,
+                        const char *suffix)
 {
     MST_ASSERT(room >= MST_CLUSTER_LABEL_ROOM && mst_cluster_name_valid(name));
-    return mst_text_print(at, room, "%s%.*s", prefix, MST_SLICE_ARGS(name));
+    return mst_text_print(at, room, "%s%.*s%s", prefix, MST_SLICE_ARGS(name), suffix);
 }
 
 size_t mst_cluster_key(char *at, size_t room, struct mst_slice name)
 {
-    return key_write(at, room, MST_CLUSTER_PREFIX, name);
+    return key_write(at, room, MST_CLUSTER_PREFIX, name, "");
 }
 
 size_t mst_cluster_status_key(char *at, size_t room, struct mst_slice name)
 {
-    return key_write(at, room, MST_CLUSTER_STATUS_PREFIX, name);
+    return key_write(at, room, MST_CLUSTER_STATUS_PREFIX, name, "");
+}
+
+size_t mst_cluster_dismissed_key(char *at, size_t room, struct mst_slice name)
+{
+    return key_write(at, room, MST_CLUSTER_PREFIX, name, "/dismissed");
 }
 
 bool mst_cluster_status_key_read(struct mst_slice key, struct mst_slice *name)

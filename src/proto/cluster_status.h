@@ -35,6 +35,10 @@ bool mst_cluster_name_valid(struct mst_slice name);
 size_t mst_cluster_key(char *at, size_t room, struct mst_slice name);
 size_t mst_cluster_status_key(char *at, size_t room, struct mst_slice name);
 
+/* The record of the cluster's dismissal: below its own key, so that each worker, which watches
+ * that, is notified. It has no owner: it outlives the coordinator. */
+size_t mst_cluster_dismissed_key(char *at, size_t room, struct mst_slice name);
+
 /* The name in the key of a status; false: it is none. */
 bool mst_cluster_status_key_read(struct mst_slice key, struct mst_slice *name);
 

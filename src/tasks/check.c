@@ -113,6 +113,8 @@ void mst_cluster_check(const struct mst_cluster *cluster)
         check_kind(cluster, kind);
     }
     MST_ASSERT(cluster->end == MUSTER_OK || mst_list_empty(&cluster->live));
+    MST_ASSERT(cluster->dismissal == MST_UNDISMISSED || cluster->closed);
+    MST_ASSERT(cluster->dismissal <= MST_DISMISSAL_ASKED || mst_list_empty(&cluster->live));
 }
 
 uint64_t mst_cluster_digest(const struct mst_cluster *cluster)
@@ -124,7 +126,7 @@ uint64_t mst_cluster_digest(const struct mst_cluster *cluster)
                                 cluster->counts.late,     cluster->counts.series,
                                 cluster->ending,          cluster->pending.count,
                                 cluster->connected,       (uint64_t)(-(int64_t)cluster->end),
-                                cluster->prng.state};
+                                cluster->dismissal,       cluster->prng.state};
     uint64_t digest = MST_DIGEST_INIT;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

@@ -154,6 +154,8 @@ muster_status mst_cluster_new(struct mst_cluster **out, uint64_t now_ns,
     cluster->progress_ns = now_ns;
     cluster->prng.state = config->seed;
     cluster->counts.series = 1;
+    cluster->closed = cluster->draining = config->dismissed;
+    cluster->dismissal = config->dismissed ? MST_DISMISSED : MST_UNDISMISSED;
     cluster->recall_ns = MST_CLUSTER_RECALL_NS;
     cluster->recall.ring = mst_dispatch_recall;
     cluster->watchdog.ring = watchdog;
@@ -248,6 +250,9 @@ static void stop_all(struct mst_cluster *cluster, struct mst_task_worker *worker
 void mst_cluster_close(struct mst_cluster *cluster, uint64_t now_ns, bool drain)
 {
     cluster->now_ns = now_ns;
+    if (!drain) {
+        cluster->dismissal = MST_UNDISMISSED;
+    }
     if (cluster->end != MUSTER_OK) {
         return;
     }
@@ -263,4 +268,48 @@ void mst_cluster_close(struct mst_cluster *cluster, uint64_t now_ns, bool drain)
         stop_all(cluster, cluster->workers[i]);
     }
     mst_series_settle_all(cluster);
+}
+
+/* ---- the end of the cluster's work ---- */
+
+/* Not superseded, and not closed. One that was drained may still be dismissed. */
+static bool may_dismiss(const struct mst_cluster *cluster)
+{
+    return cluster->end == MUSTER_OK || (cluster->end == MUSTER_ECANCELLED && cluster->draining);
+}
+
+void mst_cluster_dismiss(struct mst_cluster *cluster, uint64_t now_ns)
+{
+    mst_cluster_close(cluster, now_ns, true);
+    if (may_dismiss(cluster) &&
+        (cluster->dismissal == MST_UNDISMISSED || cluster->dismissal == MST_DISMISSAL_REFUSED)) {
+        cluster->dismissal = MST_DISMISSAL_ASKED;
+    }
+}
+
+void mst_cluster_recorded(struct mst_cluster *cluster, uint64_t now_ns, muster_status status)
+{
+    cluster->now_ns = now_ns;
+    if (cluster->dismissal != MST_DISMISSAL_RECORDING || !may_dismiss(cluster)) {
+        return;
+    }
+    cluster->dismissal = status == MUSTER_OK ? MST_DISMISSED : MST_DISMISSAL_REFUSED;
+    cluster->changed = true;
+    for (uint32_t i = 0; i < cluster->worker_count && status == MUSTER_OK; i++) {
+        mst_cluster_drain_worker(cluster, now_ns, i);
+    }
+    mst_workers_few(cluster);
+}
+
+muster_status mst_cluster_dismissed(const struct mst_cluster *cluster)
+{
+    muster_status status = mst_cluster_joined(cluster, UINT64_MAX);
+
+    if (status != MUSTER_ECANCELLED) {
+        return status == MUSTER_OK ? MUSTER_MORE : status;
+    }
+    if (cluster->dismissal == MST_DISMISSED) {
+        return MUSTER_OK;
+    }
+    return cluster->dismissal == MST_UNDISMISSED ? MUSTER_ECANCELLED : MUSTER_MORE;
 }

@@ -45,13 +45,15 @@ struct mst_cluster_config {
     uint64_t backoff_ns, backoff_max_ns; /* between attempts of a closure that failed */
     uint64_t watchdog_ns;                /* 0: off */
     uint64_t seed;                       /* of the jitter */
+    bool dismissed;                      /* by an earlier coordinator */
 };
 
 enum mst_cluster_effect_type {
     MST_CLUSTER_SEND = 1,    /* `message` on `connection` */
     MST_CLUSTER_CLOSE = 2,   /* hang up, after what was sent; the machine has forgotten it */
     MST_CLUSTER_CHANGED = 3, /* a caller that got MORE may look again; once for many changes */
-    MST_CLUSTER_SAY = 4      /* a line for the user: `line` */
+    MST_CLUSTER_SAY = 4,     /* a line for the user: `line` */
+    MST_CLUSTER_RECORD = 5   /* write the record of the dismissal; answer with recorded */
 };
 
 enum mst_cluster_line {
@@ -200,6 +202,19 @@ void mst_cluster_drain_worker(struct mst_cluster *cluster, uint64_t now_ns, uint
 /* No admission from now on; `drain`: what is queued and runs ends first, else it is cancelled.
  * Connections are closed at the end: mst_cluster_joined(UINT64_MAX) then says ECANCELLED. */
 void mst_cluster_close(struct mst_cluster *cluster, uint64_t now_ns, bool drain);
+
+/* Ends the cluster's work for good: no admission from now on, and what is queued and runs ends
+ * first. RECORD follows. Workers that come later, or that are out of reach, find the record. Only
+ * when it is written is a worker drained: should this process die before, its successor still has
+ * all of them. */
+void mst_cluster_dismiss(struct mst_cluster *cluster, uint64_t now_ns);
+
+/* The answer to RECORD. Not OK: no worker was dismissed, and mst_cluster_dismiss asks again. */
+void mst_cluster_recorded(struct mst_cluster *cluster, uint64_t now_ns, muster_status status);
+
+/* OK: the record is written, and no worker is connected any more; MORE: not yet; EFAILED as above;
+ * or why the end came. */
+muster_status mst_cluster_dismissed(const struct mst_cluster *cluster);
 
 /* Another coordinator has the term: nothing more is sent, all calls end with `status`. */
 void mst_cluster_superseded(struct mst_cluster *cluster, uint64_t now_ns, muster_status status);

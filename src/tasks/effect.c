@@ -196,12 +196,31 @@ static bool hang_up(struct mst_cluster *cluster)
 }
 
 /* Closed, and everything was sent; a caller that drains has also taken the last failure. */
-static void end(struct mst_cluster *cluster)
+static bool is_done(const struct mst_cluster *cluster)
 {
     bool undelivered = cluster->draining && cluster->pending.count > 0;
 
-    if (cluster->closed && !undelivered && cluster->end == MUSTER_OK &&
-        mst_list_empty(&cluster->live)) {
+    return cluster->closed && !undelivered && mst_list_empty(&cluster->live);
+}
+
+static bool record(struct mst_cluster *cluster)
+{
+    bool fenced = cluster->end != MUSTER_OK && cluster->end != MUSTER_ECANCELLED;
+
+    if (cluster->dismissal != MST_DISMISSAL_ASKED || fenced || !is_done(cluster)) {
+        return false;
+    }
+    cluster->dismissal = MST_DISMISSAL_RECORDING;
+    cluster->effect.type = MST_CLUSTER_RECORD;
+    return true;
+}
+
+static void end(struct mst_cluster *cluster)
+{
+    bool dismisses = cluster->dismissal != MST_UNDISMISSED &&
+                     (cluster->dismissal != MST_DISMISSED || cluster->connected > 0);
+
+    if (cluster->end == MUSTER_OK && is_done(cluster) && !dismisses) {
         mst_cluster_over(cluster, MUSTER_ECANCELLED);
     }
 }
@@ -209,7 +228,7 @@ static void end(struct mst_cluster *cluster)
 static bool fill(struct mst_cluster *cluster)
 {
     if (send_todo(cluster) || (cluster->end == MUSTER_OK && mst_dispatch_next(cluster)) ||
-        mst_value_drop_next(cluster)) {
+        mst_value_drop_next(cluster) || record(cluster)) {
         return true;
     }
     end(cluster);

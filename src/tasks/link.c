@@ -261,6 +261,7 @@ static void accept(struct mst_cluster *cluster, struct mst_task_link *link,
     mst_alarm_at(cluster, &worker->silent, NEVER);
     mst_alarm_at(cluster, &worker->away, NEVER);
     worker->owe_welcome = true;
+    worker->draining = worker->draining || cluster->dismissal == MST_DISMISSED;
     worker->owe_drain = worker->draining;
     worker->owe_builds = true;
     mst_kinds_offered(cluster, worker);

@@ -249,6 +249,17 @@ struct mst_state_server {
 
 /* ---- the machine ---- */
 
+/* The end of the cluster's work: undismissed -> asked -> recording -> dismissed
+ *                                               ^           |
+ *                                               +- refused <+ */
+enum mst_dismissal {
+    MST_UNDISMISSED = 0,
+    MST_DISMISSAL_ASKED = 1, /* what is queued and runs ends first */
+    MST_DISMISSAL_RECORDING = 2,
+    MST_DISMISSAL_REFUSED = 3, /* until it is asked for again */
+    MST_DISMISSED = 4          /* each worker is drained as soon as it is connected */
+};
+
 struct mst_failures {
     uint32_t kept;
     uint64_t count;
@@ -270,9 +281,10 @@ struct mst_cluster {
     uint64_t now_ns, born_ns;
     struct mst_prng prng;
     muster_status end; /* OK: it goes on */
-    bool closed;       /* no admission any more */
-    bool draining;     /* closed, and the rest ends first */
-    bool hanging_up;   /* closed, and nothing is left */
+    enum mst_dismissal dismissal;
+    bool closed;     /* no admission any more */
+    bool draining;   /* closed, and the rest ends first */
+    bool hanging_up; /* closed, and nothing is left */
 
     struct mst_tree alarms;
     uint64_t alarm_order;

@@ -98,7 +98,8 @@ void mst_task_worker_update(struct mst_cluster *cluster, struct mst_task_worker 
 
 void mst_workers_few(struct mst_cluster *cluster)
 {
-    bool few = cluster->connected < cluster->config.min_workers && cluster->end == MUSTER_OK;
+    bool few = cluster->connected < cluster->config.min_workers && cluster->end == MUSTER_OK &&
+               cluster->dismissal != MST_DISMISSED;
 
     if (!few) {
         mst_alarm_at(cluster, &cluster->too_few, NEVER);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processes of a cluster. A coordinator inserts the cluster's key, which it owns, and acts
- * under the term that this gives it; a worker is a member of the job and follows the key. Who dies
- * is started again by the world. */
+ * under the term that this gives it; a worker is a member of the job and follows the key. A process
+ * that dies is started again by the world, unless it ended with 0: as in a dismissed cluster. */
 #include "cluster.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "seen.h"
 
 #define KEY "muster/cluster/default"
-#define WORKERS 3u
+#define RECORD KEY "/dismissed"
 
 const struct mst_function sim_cluster_functions[SIM_CLUSTER_FUNCTIONS] = {
     [SIM_CLUSTER_WORK] = {{"work", 4}, 1, MST_FUNCTION_THREADS},
@@ -42,6 +42,8 @@ static void spawn(struct sim *sim, void *ctx, uint64_t arg)
         sim_proc_begin(sim, sim_proc_spawn(sim, kind, &sim->cluster->job,
                                            (uint32_t)sim_cluster_below(sim, sim->plan.nodes),
                                            (uint32_t)(arg >> 1)));
+    } else if (kind == SIM_WORKER) {
+        sim->cluster->homes |= 1u << (arg >> 1); /* no process comes any more */
     }
 }
 
@@ -72,7 +74,7 @@ void sim_cluster_open(struct sim *sim)
     sim->cluster->prng = prng;
     sim->cluster->job.name[0] = 'c';
     sim->cluster->job.over = true; /* it has no ranks that would have to end */
-    for (uint64_t i = 0; i < WORKERS; i++) {
+    for (uint64_t i = 0; i < SIM_CLUSTER_WORKERS; i++) {
         sim_at(sim, sim_cluster_below(sim, sim->plan.lease_ns), spawn, NULL, i << 1 | 1);
     }
     sim_at(sim, sim_cluster_below(sim, sim->plan.lease_ns), spawn, NULL, 0);
@@ -82,6 +84,7 @@ void sim_cluster_open(struct sim *sim)
     if (sim->plan.has[SIM_CUT]) {
         sim_at(sim, 2 * sim->plan.lease_ns, breaks, NULL, 0);
     }
+    sim->cluster->dismisses = sim_cluster_below(sim, 2) == 0;
 }
 
 void sim_cluster_close(struct sim *sim)
@@ -111,6 +114,9 @@ void sim_cluster_death(struct sim *sim, struct sim_proc *proc, bool silently)
     uint64_t after = sim_cluster_below(sim, sim->plan.lease_ns);
 
     sim_wires_of_dead(sim, proc, silently);
+    if (proc->exit_code == 0) {
+        return;
+    }
     sim_at(sim, sim->now_ns + after, spawn, NULL,
            (uint64_t)proc->place << 1 | (proc->kind == SIM_WORKER));
 }
@@ -209,6 +215,7 @@ static void worker_effect(struct sim *sim, struct sim_proc *proc,
         break;
     case MST_WORKER_END:
         tasks->told_end = true;
+        tasks->end_status = effect->status;
         break;
     case MST_WORKER_SAY:
         sim_tell(sim, "pid=%" PRIu64 ": %.*s", proc->pid, (int)effect->text.size,
@@ -325,14 +332,17 @@ static void worker_step(struct sim *sim, struct sim_proc *proc)
     worker_hears(sim, proc);
     mst_worker_tick(tasks->worker, sim_proc_clock(sim, proc));
     worker_drain(sim, proc);
-    if (tasks->told_end) {
+    if (tasks->told_end && tasks->end_status == MUSTER_OK) {
+        sim_saw_worker_end(sim, proc);
+        sim_proc_exit(sim, proc, 0);
+    } else if (tasks->told_end) {
         sim_proc_exit(sim, proc, 4);
     }
 }
 
 /* ---- a coordinator ---- */
 
-static void coordinator_new(struct sim *sim, struct sim_proc *proc, uint64_t term)
+static void coordinator_new(struct sim *sim, struct sim_proc *proc, uint64_t term, bool dismissed)
 {
     uint64_t lease = sim->plan.lease_ns;
     struct mst_cluster_config config = {
@@ -350,14 +360,26 @@ static void coordinator_new(struct sim *sim, struct sim_proc *proc, uint64_t ter
         .backoff_ns = lease / 20,
         .backoff_max_ns = lease / 2,
         .seed = proc->pid,
+        .dismissed = dismissed,
     };
 
+    sim->cluster->successors += dismissed;
     MST_ASSERT(mst_cluster_new(&proc->tasks->cluster, sim_proc_clock(sim, proc), &config,
                                &sim->memory.mem) == MUSTER_OK);
     proc->tasks->term = term;
     proc->tasks->watch_ns = sim->now_ns;
     proc->tasks->act_ns = sim->now_ns;
-    sim_tell(sim, "pid=%" PRIu64 " is the coordinator of term %" PRIu64, proc->pid, term);
+    sim_tell(sim, "pid=%" PRIu64 " is the coordinator of term %" PRIu64 "%s", proc->pid, term,
+             dismissed ? " of a dismissed cluster" : "");
+}
+
+/* A record that cannot be asked for is refused in the next step. */
+static void record(struct sim *sim, struct sim_proc *proc)
+{
+    struct mst_write op = {.kind = MST_PUT, .key = mst_slice_text(RECORD)};
+    struct mst_request put = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+
+    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, &put, SIM_NEVER, &proc->tasks->record_tag);
 }
 
 static void coordinator_drain(struct sim *sim, struct sim_proc *proc)
@@ -372,6 +394,8 @@ static void coordinator_drain(struct sim *sim, struct sim_proc *proc)
             sim_cluster_send(sim, wire, 0, effect->message);
         } else if (effect->type == MST_CLUSTER_CLOSE && wire) {
             sim_wire_close(sim, wire, 1, false);
+        } else if (effect->type == MST_CLUSTER_RECORD) {
+            record(sim, proc);
         }
         mst_cluster_done(cluster, effect);
     }
@@ -404,6 +428,7 @@ static void claim(struct sim *sim, struct sim_proc *proc)
     struct mst_text text = mst_text_in(value, sizeof(value));
     struct mst_write op = {.kind = MST_INSERT, .owned = true, .key = mst_slice_text(KEY)};
     struct mst_request insert = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+    struct mst_request get = {.command = MST_GET, .get.key = mst_slice_text(RECORD)};
     struct mst_request watch = {.command = MST_WATCH,
                                 .watch = {.kinds = MST_WATCH_KEYS,
                                           .prefix = mst_slice_text(KEY),
@@ -413,8 +438,11 @@ static void claim(struct sim *sim, struct sim_proc *proc)
     mst_text_format(&text, "%" PRIu64, proc->pid);
     op.value = mst_slice_of(value, text.size);
     tasks->claim_ns = SIM_NEVER;
-    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, tasks->waits ? &watch : &insert, SIM_NEVER,
-                        &tasks->claim_tag);
+    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK,
+                        tasks->term != 0 ? &get
+                        : tasks->waits   ? &watch
+                                         : &insert,
+                        SIM_NEVER, &tasks->claim_tag);
 }
 
 static void claimed(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
@@ -422,13 +450,22 @@ static void claimed(struct sim *sim, struct sim_proc *proc, const struct mst_rep
     struct sim_tasks *tasks = proc->tasks;
 
     tasks->claim_tag = 0;
-    if (!tasks->waits && reply->status == MUSTER_OK) {
+    if (tasks->term != 0 && (reply->status == MUSTER_OK || reply->status == MUSTER_ENOTFOUND)) {
         tasks->after = 0;
-        coordinator_new(sim, proc, reply->revision);
+        coordinator_new(sim, proc, tasks->term, reply->status == MUSTER_OK);
         return;
     }
+    if (tasks->term != 0 || (!tasks->waits && reply->status == MUSTER_OK)) {
+        tasks->claim_ns = tasks->term != 0 ? sim->now_ns + sim->plan.lease_ns / 10 : sim->now_ns;
+        tasks->term = tasks->term != 0 ? tasks->term : reply->revision;
+        return;
+
+        /* next, or again: was the cluster dismissed? */
+    }
     if (reply->status == MUSTER_OK || reply->status == MUSTER_EEXISTS) {
-        tasks->after = reply->revision; /* of the key in the way: its end may be over already */
+        tasks->after = reply->revision;
+
+        /* of the key in the way: its end may be over already */
     }
     tasks->waits = !tasks->waits && reply->status == MUSTER_EEXISTS;
     tasks->claim_ns = sim->now_ns + (reply->status == MUSTER_OK || reply->status == MUSTER_EEXISTS
@@ -469,7 +506,24 @@ static void coordinator_step(struct sim *sim, struct sim_proc *proc)
     coordinator_drain(sim, proc);
     if (tasks->superseded) {
         sim_proc_exit(sim, proc, 4);
+    } else if (mst_cluster_dismissed(tasks->cluster) == MUSTER_OK) {
+        sim_proc_exit(sim, proc, 0);
     }
+}
+
+static void recorded(struct sim *sim, struct sim_proc *proc, muster_status status)
+{
+    struct sim_tasks *tasks = proc->tasks;
+
+    tasks->record_tag = 0;
+    if (status == MUSTER_OK) {
+        sim->cluster->recorded = true;
+        sim->cluster->recorded_term = tasks->term;
+    } else {
+        tasks->act_ns = sim->now_ns + sim->plan.lease_ns / 10; /* again */
+    }
+    mst_cluster_recorded(tasks->cluster, sim_proc_clock(sim, proc), status);
+    coordinator_drain(sim, proc);
 }
 
 /* ---- both ---- */
@@ -491,11 +545,15 @@ static void watch(struct sim *sim, struct sim_proc *proc)
 static void worker_told(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
 {
     const struct mst_item *key = NULL;
-    bool news = false;
+    bool news = false, dismissed = false;
 
     for (uint32_t i = 0; i < reply->item_count; i++) {
         const struct mst_item *item = &reply->items[i];
 
+        if (mst_slice_equal(item->name, mst_slice_text(RECORD))) {
+            dismissed = dismissed || item->kind == MST_ITEM_KEY;
+            continue;
+        }
         if (item->kind == MST_ITEM_KEY || item->kind == MST_ITEM_DELETED ||
             item->kind == MST_ITEM_RESET) {
             key = item->kind == MST_ITEM_KEY ? item : NULL;
@@ -508,6 +566,11 @@ static void worker_told(struct sim *sim, struct sim_proc *proc, const struct mst
         proc->tasks->told_term = term > proc->tasks->told_term ? term : proc->tasks->told_term;
         mst_worker_coordinator(proc->tasks->worker, sim_proc_clock(sim, proc), term,
                                key ? key->value : mst_slice_of(NULL, 0));
+        worker_drain(sim, proc);
+    }
+    if (dismissed) {
+        sim->cluster->recorded = true;
+        mst_worker_drain(proc->tasks->worker, sim_proc_clock(sim, proc));
         worker_drain(sim, proc);
     }
 }
@@ -538,6 +601,9 @@ static void coordinator_told(struct sim *sim, struct sim_proc *proc, const struc
     for (uint32_t i = 0; i < reply->item_count; i++) {
         const struct mst_item *item = &reply->items[i];
 
+        if (mst_slice_equal(item->name, mst_slice_text(RECORD))) {
+            continue;
+        }
         if (item->kind == MST_ITEM_DELETED ||
             (item->kind == MST_ITEM_KEY && item->revision != tasks->term)) {
             superseded(sim, proc);
@@ -562,6 +628,10 @@ void sim_cluster_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
     }
     if (tag == tasks->claim_tag) {
         claimed(sim, proc, reply);
+        return;
+    }
+    if (tag == tasks->record_tag) {
+        recorded(sim, proc, reply->status);
         return;
     }
     tasks->watch_tag = 0;

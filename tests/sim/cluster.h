@@ -9,6 +9,7 @@
 #include "tasks/coordinator.h"
 #include "tasks/worker.h"
 
+#define SIM_CLUSTER_WORKERS 3u
 #define SIM_CLUSTER_SLOTS 3u
 #define SIM_CLUSTER_CLOSURES 48u
 #define SIM_CLUSTER_WIRES 128u
@@ -45,7 +46,7 @@ struct sim_tasks {
     uint64_t watch_tag, watch_ns, after;
     /* of a coordinator */
     struct mst_cluster *cluster;
-    uint64_t term, claim_tag, claim_ns, act_ns, value;
+    uint64_t term, claim_tag, claim_ns, act_ns, value, record_tag;
     bool waits, superseded;
     struct sim_closure closures[SIM_CLUSTER_CLOSURES];
     uint32_t closure_count;
@@ -56,6 +57,7 @@ struct sim_tasks {
     uint64_t wire;
     struct sim_slot slots[SIM_CLUSTER_SLOTS];
     bool told_end, refused;
+    muster_status end_status; /* with which it was told */
 };
 
 struct sim_wire_message;
@@ -78,6 +80,11 @@ struct sim_cluster {
     struct sim_proc *coordinators[SIM_PROCS_MAX]; /* each has its closures, dead or not */
     uint32_t coordinator_count;
     uint64_t values, ends;
+    bool dismisses;         /* a coordinator whose work is done dismisses the cluster */
+    bool recorded;          /* a process knows of the record of the dismissal */
+    uint64_t recorded_term; /* whose coordinator was answered that it is written; 0: none */
+    uint32_t homes;         /* bits of workers' places: the last process ended with OK */
+    uint32_t successors;    /* coordinators that found the record */
 };
 
 extern const struct mst_function sim_cluster_functions[SIM_CLUSTER_FUNCTIONS];
@@ -108,6 +115,8 @@ void sim_cluster_act(struct sim *sim, struct sim_proc *proc);
 /* properties_cluster.c */
 void sim_saw_begin(struct sim *sim, struct sim_proc *proc, const struct mst_worker_effect *effect);
 void sim_check_closures(struct sim *sim, struct sim_proc *proc);
+void sim_saw_admission(struct sim *sim, const struct sim_proc *proc);
+void sim_saw_worker_end(struct sim *sim, const struct sim_proc *proc);
 bool sim_cluster_drained(const struct sim_proc *proc);
 
 #endif

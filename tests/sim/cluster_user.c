@@ -42,8 +42,10 @@ static void schedule(struct sim *sim, struct sim_proc *proc)
     status = mst_cluster_schedule(tasks->cluster, now, &call, &closure->number);
     if (status == MUSTER_OK) {
         tasks->closure_count++;
+        sim_saw_admission(sim, proc);
     } else {
-        MST_ASSERT(status == MUSTER_MORE || status == MUSTER_EFAILED || status == MUSTER_EFENCED);
+        MST_ASSERT(status == MUSTER_MORE || status == MUSTER_EFAILED || status == MUSTER_EFENCED ||
+                   status == MUSTER_ECANCELLED);
     }
 }
 
@@ -82,5 +84,8 @@ void sim_cluster_act(struct sim *sim, struct sim_proc *proc)
     (void)mst_cluster_deliver(tasks->cluster, sim_proc_clock(sim, proc), &failures);
     if (tasks->closure_count == CLOSURES && sim_cluster_drained(proc)) {
         tasks->act_ns = SIM_NEVER; /* nothing more comes */
+        if (sim->cluster->dismisses) {
+            mst_cluster_dismiss(tasks->cluster, sim_proc_clock(sim, proc));
+        }
     }
 }

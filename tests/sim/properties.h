@@ -178,6 +178,12 @@ struct sim_proc;
       "runs for another")                                                                          \
     X(JOIN_EXACT, SAFETY, "join ends when all that was admitted has ended, and not before")        \
     X(QUEUE_DRAINS, LIVENESS, "after the faults every closure ends, and join")                     \
+    X(DISMISS_RECORDED, SAFETY,                                                                    \
+      "a worker ends with OK only once the record of the dismissal is written")                    \
+    X(DISMISS_LASTS, SAFETY, "no later coordinator admits a closure to a dismissed cluster")       \
+    X(DISMISS_ENDS, LIVENESS,                                                                      \
+      "after the faults all workers of a dismissed cluster end with OK, late ones too, and its "   \
+      "coordinators")                                                                              \
     /* Keys and watches */                                                                         \
     X(ADD_ONCE, SAFETY, "an acknowledged add is in the sum once, any other at most once")          \
     X(APPEND_ONCE, SAFETY, "an acknowledged append is in the value once, any other at most once")  \

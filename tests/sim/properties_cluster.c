@@ -128,7 +128,7 @@ void sim_check_closures(struct sim *sim, struct sim_proc *proc)
 {
     struct sim_tasks *tasks = proc->tasks;
     struct mst_cluster_counts counts;
-    muster_status joined = mst_cluster_joined(tasks->cluster, UINT64_MAX);
+    muster_status joined = mst_cluster_joined(tasks->cluster, UINT64_MAX - 1);
     uint64_t settled = 0;
 
     for (uint32_t i = 0; i < tasks->closure_count; i++) {
@@ -150,12 +150,50 @@ void sim_check_closures(struct sim *sim, struct sim_proc *proc)
 bool sim_cluster_drained(const struct sim_proc *proc)
 {
     return proc->tasks->cluster &&
-           mst_cluster_joined(proc->tasks->cluster, UINT64_MAX) == MUSTER_OK;
+           mst_cluster_joined(proc->tasks->cluster, UINT64_MAX - 1) == MUSTER_OK;
+}
+
+/* DISMISS_LASTS: a coordinator that was replaced may not know of it yet. */
+void sim_saw_admission(struct sim *sim, const struct sim_proc *proc)
+{
+    if (sim->cluster->recorded_term != 0 && proc->tasks->term > sim->cluster->recorded_term) {
+        sim_fail(sim, SIM_P_DISMISS_LASTS, "term %" PRIu64 " admits, term %" PRIu64 " dismissed",
+                 proc->tasks->term, sim->cluster->recorded_term);
+    }
+}
+
+/* DISMISS_RECORDED */
+void sim_saw_worker_end(struct sim *sim, const struct sim_proc *proc)
+{
+    if (!sim->cluster->recorded) {
+        sim_fail(sim, SIM_P_DISMISS_RECORDED, "pid=%" PRIu64 " ends, and there is no record",
+                 proc->pid);
+    }
+    sim->cluster->homes |= 1u << proc->place;
+}
+
+/* DISMISS_ENDS */
+static bool has_ended(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->cluster->coordinator_count; i++) {
+        if (sim->cluster->coordinators[i]->alive) {
+            return false;
+        }
+    }
+    return sim->cluster->recorded && sim->cluster->homes == (1u << SIM_CLUSTER_WORKERS) - 1;
+}
+
+bool sim_cluster_dismisses(const struct sim *sim)
+{
+    return sim->cluster && sim->cluster->dismisses;
 }
 
 /* QUEUE_DRAINS */
 bool sim_cluster_over(const struct sim *sim)
 {
+    if (sim_cluster_dismisses(sim)) {
+        return has_ended(sim);
+    }
     for (uint32_t i = 0; sim->cluster && i < sim->cluster->coordinator_count; i++) {
         const struct sim_proc *proc = sim->cluster->coordinators[i];
 
@@ -178,6 +216,8 @@ void sim_cluster_tell(struct sim *sim)
         sim_tell(sim,
                  "c: %" PRIu64 " closures ended under %u coordinators, %" PRIu64 " with a value",
                  sim->cluster->ends, sim->cluster->coordinator_count, sim->cluster->values);
+        sim_tell(sim, "c: dismissed by term %" PRIu64 ", found by %u later coordinators",
+                 sim->cluster->recorded_term, sim->cluster->successors);
     }
 }
 

@@ -162,9 +162,10 @@ static void calm_step(struct sim *sim)
     if (sim->now_ns > sim->end_ns) {
         explain(sim);
         sim_fail(sim,
-                 !jobs_over(sim)          ? SIM_P_CONVERGES
-                 : !sim_cluster_over(sim) ? SIM_P_QUEUE_DRAINS
-                                          : SIM_P_CALLS_END,
+                 !jobs_over(sim) ? SIM_P_CONVERGES
+                 : !sim_cluster_over(sim)
+                     ? (sim_cluster_dismisses(sim) ? SIM_P_DISMISS_ENDS : SIM_P_QUEUE_DRAINS)
+                     : SIM_P_CALLS_END,
                  "%.1f s after the faults", (double)(sim->now_ns - sim->calm_ns) / 1e9);
     }
     if (sim->auditors[0]) {

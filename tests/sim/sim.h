@@ -314,7 +314,8 @@ void sim_cluster_death(struct sim *sim, struct sim_proc *proc, bool silently);
 void sim_cluster_fini(struct sim_proc *proc);
 uint64_t sim_cluster_due_ns(const struct sim *sim, const struct sim_proc *proc);
 uint64_t sim_cluster_digest(const struct sim_proc *proc);
-void sim_cluster_tell(struct sim *sim);       /* what came of it */
+void sim_cluster_tell(struct sim *sim); /* what came of it */
+bool sim_cluster_dismisses(const struct sim *sim);
 bool sim_cluster_over(const struct sim *sim); /* its queue is empty, and all is told */
 
 /* run.c: one run of one seed. The digest of all that happened. */

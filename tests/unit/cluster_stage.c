@@ -167,6 +167,9 @@ static void carry_out(const struct mst_cluster_effect *effect)
     case MST_CLUSTER_CHANGED:
         stage.changed++;
         return;
+    case MST_CLUSTER_RECORD:
+        stage.records++;
+        return;
     case MST_CLUSTER_SAY:
         assert_in_range(effect->line, 1, MST_CLUSTER_LINE_UNBUILT);
         stage.lines[effect->line]++;

@@ -49,7 +49,7 @@ struct stage {
     uint64_t now_ns;
     struct stage_worker workers[STAGE_WORKERS];
     uint64_t connections;
-    uint32_t changed;
+    uint32_t changed, records;
     uint32_t lines[16];  /* of each kind */
     uint64_t last_count; /* of the last line */
     char last_text[256];

@@ -4,6 +4,8 @@ if(TARGET muster_static AND TARGET muster_program)
     add_dependencies(library_cluster_test muster_program)
     mst_test(library_strangers_test SOURCES library_strangers_test.c cluster_fake.c library_stage.c LINK muster_static)
     add_dependencies(library_strangers_test muster_program)
+    mst_test(library_dismiss_test SOURCES library_dismiss_test.c cluster_fake.c library_stage.c LINK muster_static)
+    add_dependencies(library_dismiss_test muster_program)
     find_package(Python3 REQUIRED COMPONENTS Interpreter)
     add_custom_command(
         OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/exported_calls.c
@@ -23,7 +25,7 @@ if(TARGET muster_static AND TARGET muster_program)
     mst_test(worker_exec_test SOURCES worker_exec_test.c LINK muster_static)
     mst_test(folder_test SOURCES folder_test.c LINK muster_static)
     mst_test(worker_supervisor_test SOURCES worker_supervisor_test.c LINK muster_static)
-    set_tests_properties(library_cluster_test library_strangers_test library_waits_test
+    set_tests_properties(library_cluster_test library_strangers_test library_dismiss_test library_waits_test
         library_closed_test PROPERTIES
         ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>;TSAN_OPTIONS=die_after_fork=0"
         TIMEOUT 300)

@@ -358,6 +358,8 @@ static void run_cluster(struct scene *scene)
     muster_closure_cancel(closures[0]);
     muster_cluster_cancel_all(cluster);
     ignore(muster_cluster_drain(cluster, SHORT_MS, NULL));
+    ignore(muster_cluster_dismiss(cluster, SHORT_MS, NULL));
+    (void)muster_cluster_dismissed(cluster);
     muster_failures_free(muster_cluster_failures(cluster));
     muster_closure_release(closures[0]);
     muster_closure_release(closures[1]);
@@ -410,7 +412,8 @@ static const struct row rows[] = {
      "cluster_per_worker per_worker_fetch per_worker_drop cluster_dataset dataset_iterate "
      "dataset_drop cluster_state_server cluster_look cluster_look_worker cluster_drain_worker "
      "cluster_done cluster_join cluster_cancel_group closure_cancel cluster_cancel_all "
-     "cluster_drain cluster_failures failures_free closure_release cluster_close",
+     "cluster_drain cluster_dismiss cluster_dismissed cluster_failures failures_free "
+     "closure_release cluster_close",
      run_cluster},
     {"worker_open worker_register worker_register_command worker_drain worker_serve worker_close",
      run_worker},

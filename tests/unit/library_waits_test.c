@@ -471,6 +471,8 @@ static void call_cluster(struct scene *scene)
     TRY(cluster_drain_worker, cluster, 0, NULL);
     TRY(cluster_join, cluster, SHORT_MS, NULL);
     TRY(cluster_drain, cluster, SHORT_MS, NULL);
+    TRY(cluster_dismiss, cluster, SHORT_MS, NULL);
+    TRY_PLAIN(cluster_dismissed, cluster);
     TRY_PLAIN(cluster_cancel_group, cluster, 1);
     TRY_PLAIN(closure_cancel, closures[0]);
     TRY_PLAIN(cluster_cancel_all, cluster);
@@ -478,6 +480,8 @@ static void call_cluster(struct scene *scene)
     TRY_PLAIN(closure_release, closures[0]);
     TRY_PLAIN(closure_release, closures[1]);
     TRY_PLAIN(cluster_close, cluster);
+    ignore(
+        muster_key_delete(scene->client, "muster/cluster/default/dismissed", NULL, LIMIT_MS, NULL));
 }
 
 static void *is_done(void *cluster)

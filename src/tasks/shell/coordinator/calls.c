@@ -502,6 +502,98 @@ muster_status muster_cluster_drain(muster_cluster *cluster, int64_t timeout_ms,
     return mst_coord_leave(cluster, status);
 }
 
+/* ---- dismissing ---- */
+
+/* What a dismissal waits for. */
+static muster_status say_undismissed(muster_cluster *cluster, struct muster_error *err)
+{
+    struct mst_cluster_counts counts;
+    struct mst_cluster_worker worker = {0};
+    uint32_t number = 0;
+
+    mst_cluster_counts(mst_coord_machine(cluster), mst_lib_now_ns(), &counts);
+    if (counts.queued + counts.running > 0) {
+        return mst_fail(err, MUSTER_ETIMEDOUT, 0,
+                        "dismiss: timed out, closures queued: %" PRIu64 ", running: %" PRIu64
+                        "; wait longer, or cancel them first",
+                        counts.queued, counts.running);
+    }
+    if (!cluster->dismissed) {
+        return mst_fail(err, MUSTER_ETIMEDOUT, 0,
+                        "dismiss: timed out; the service does not answer");
+    }
+    while (mst_cluster_worker_at(mst_coord_machine(cluster), mst_lib_now_ns(), number, &worker) &&
+           worker.state != MST_WORKER_DRAINING) {
+        number++;
+    }
+    return mst_fail(err, MUSTER_ETIMEDOUT, 0,
+                    "dismiss: timed out, workers that have not ended: %u, among them worker %u "
+                    "(#%u%s%.*s); they end once what they run returns, or they are lost",
+                    counts.present, number, worker.index, worker.host.size > 0 ? ", node " : "",
+                    MST_SLICE_ARGS(worker.host));
+}
+
+/* Lock held. */
+static muster_status dismiss(muster_cluster *cluster, uint64_t deadline_ns,
+                             struct muster_error *err)
+{
+    muster_status status;
+
+    cluster->unrecorded = MUSTER_OK;
+    mst_cluster_dismiss(mst_coord_machine(cluster), mst_lib_now_ns());
+    mst_coord_turn(cluster);
+    for (;;) {
+        status = mst_cluster_dismissed(mst_coord_machine(cluster));
+        if (status == MUSTER_EFAILED) {
+            status = deliver(cluster, deadline_ns, "dismiss", err);
+            if (status == MUSTER_OK) {
+                continue; /* another call has it */
+            }
+            return status;
+        }
+        if (status != MUSTER_MORE) {
+            return mst_coord_fail(status, "dismiss", err);
+        }
+        if (cluster->unrecorded != MUSTER_OK) {
+            return mst_fail(err, cluster->unrecorded, 0,
+                            "dismiss: the record of it, key '%s', cannot be written: %s; no worker "
+                            "was dismissed",
+                            cluster->term.record_key, muster_status_text(cluster->unrecorded));
+        }
+        status = wait_change(cluster, deadline_ns);
+        if (status == MUSTER_ETIMEDOUT) {
+            return say_undismissed(cluster, err);
+        }
+        if (status != MUSTER_OK) {
+            return mst_coord_fail(status, "dismiss", err);
+        }
+    }
+}
+
+muster_status muster_cluster_dismiss(muster_cluster *cluster, int64_t timeout_ms,
+                                     struct muster_error *err)
+{
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
+    muster_status status = mst_coord_enter(cluster, true, err, "dismiss");
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    return mst_coord_leave(cluster, dismiss(cluster, deadline_ns, err));
+}
+
+bool muster_cluster_dismissed(muster_cluster *cluster)
+{
+    bool dismissed;
+
+    if (mst_coord_enter(cluster, false, NULL, "dismissed") != MUSTER_OK) {
+        return false;
+    }
+    dismissed = cluster->dismissed;
+    (void)mst_coord_leave(cluster, MUSTER_OK);
+    return dismissed;
+}
+
 /* ---- cancelling ---- */
 
 static void cancel(muster_cluster *cluster, uint64_t group)

@@ -90,6 +90,7 @@ static void name_term(muster_cluster *cluster)
 
     (void)mst_cluster_key(term->key, sizeof(term->key), name);
     (void)mst_cluster_status_key(term->status_key, sizeof(term->status_key), name);
+    (void)mst_cluster_dismissed_key(term->record_key, sizeof(term->record_key), name);
     mst_text_print(term->value, sizeof(term->value), "%s %s", cluster->listener.addresses,
                    cluster->client->host);
 }
@@ -123,7 +124,7 @@ static muster_status say_unclaimed(muster_cluster *cluster, muster_status status
     }
     if (status == MUSTER_ETIMEDOUT) {
         return mst_fail(err, status, 0, "cluster '%s': timed out; %s", cluster->settings.name,
-                        cluster->term.claim.open
+                        cluster->term.claim.open || cluster->term.record.open
                             ? "the service does not answer"
                             : "another coordinator has the term: it ends with that process");
     }
@@ -165,6 +166,7 @@ static muster_status begin(muster_cluster *cluster, struct muster_error *err)
 
     config->name = mst_slice_text(cluster->settings.name);
     config->term = cluster->term.number;
+    config->dismissed = cluster->dismissed = cluster->term.dismissed;
     mst_system_random(&config->seed, 1);
     status = mst_cluster_new(&machine, mst_lib_now_ns(), config, &mst_system_mem);
     if (status != MUSTER_OK) {

@@ -74,12 +74,15 @@ struct mst_coord_term {
     struct mst_lib_follow rival; /* ...or waits for it to go */
     struct mst_lib_follow watch;
     struct mst_lib_post status; /* puts what `muster status` shows */
+    struct mst_lib_post record; /* looks for that of a dismissal, and later puts it */
+    bool dismissed;             /* it is there */
     bool decided;               /* `granted`, and OK: `number` */
     bool over;                  /* nothing is posted any more */
     bool seen;                  /* the key, by the watch */
     muster_status granted;
     uint64_t number;
     char key[MST_CLUSTER_LABEL_ROOM], status_key[MST_CLUSTER_LABEL_ROOM];
+    char record_key[MST_CLUSTER_LABEL_ROOM];
     char value[MST_CLUSTER_ADDRESSES_ROOM + 300];
 };
 
@@ -112,6 +115,9 @@ struct muster_cluster {
     atomic_bool poisoned;
     bool closing, interrupted, superseded;
     bool publishing; /* a put is not answered yet */
+    bool recording;  /* the machine waits for the record of the dismissal, which is not posted */
+    bool dismissed;
+    muster_status unrecorded; /* why the last record could not be written; OK */
 
     /* The thread. */
     bool thread_runs, stop;
@@ -162,6 +168,8 @@ void mst_coord_term_drop(muster_cluster *cluster); /* no reply is of interest an
 void mst_coord_hook_in(muster_cluster *cluster);
 /* Puts the publisher's text. */
 void mst_coord_term_publish(muster_cluster *cluster, size_t size);
+/* Puts the record of the dismissal. */
+void mst_coord_term_record(muster_cluster *cluster);
 
 /* ---- loop.c ---- */
 

@@ -260,6 +260,9 @@ static bool drain(muster_cluster *cluster)
         case MST_CLUSTER_SAY:
             mst_coord_say_line(cluster, effect);
             break;
+        case MST_CLUSTER_RECORD:
+            cluster->recording = true;
+            break;
         }
         mst_cluster_done(mst_coord_machine(cluster), effect);
     }
@@ -350,7 +353,7 @@ void mst_coord_turn(muster_cluster *cluster)
     if (!cluster->asleep) {
         return; /* the thread comes by in any case */
     }
-    later = cluster->trouble || !mst_list_empty(&cluster->said) ||
+    later = cluster->trouble || !mst_list_empty(&cluster->said) || cluster->recording ||
             deadline_of(cluster) < cluster->until_ns;
     if (!mst_list_empty(&cluster->dirty)) {
         uint64_t now_ns = mst_lib_now_ns();
@@ -526,6 +529,22 @@ static bool publish(muster_cluster *cluster)
     return true;
 }
 
+static bool record(muster_cluster *cluster)
+{
+    muster_client *client;
+
+    if (!cluster->recording) {
+        return false;
+    }
+    cluster->recording = false;
+    client = to_client(cluster);
+    if (!client->poisoned) {
+        mst_coord_term_record(cluster);
+    }
+    from_client(cluster, client);
+    return true;
+}
+
 static void tick(muster_cluster *cluster)
 {
     uint64_t now_ns = mst_lib_now_ns();
@@ -587,7 +606,7 @@ static void *run(void *ctx)
             log_lines(cluster);
             continue;
         }
-        if (publish(cluster)) {
+        if (publish(cluster) || record(cluster)) {
             continue;
         }
         cluster->until_ns = deadline_of(cluster);

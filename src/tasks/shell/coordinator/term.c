@@ -5,7 +5,7 @@
  * that.
  *
  *   claim: insert --EEXISTS--> watch the key --a change--> insert ...
- *               --OK--> the term is ours: watch the key and the members */
+ *               --OK--> was the cluster dismissed? --> watch the key and the members */
 #define _GNU_SOURCE
 #include <string.h>
 
@@ -22,6 +22,31 @@ static void decide(muster_cluster *cluster, muster_status status, uint64_t numbe
 }
 
 /* ---- the claim ---- */
+
+/* An earlier coordinator may have dismissed the cluster, also a moment before its key went. */
+static void record_found(void *ctx, const struct mst_reply *reply)
+{
+    muster_cluster *cluster = ctx;
+    bool found = reply->status == MUSTER_OK;
+
+    cluster->term.dismissed = found;
+    decide(cluster, found || reply->status == MUSTER_ENOTFOUND ? MUSTER_OK : reply->status,
+           cluster->term.number);
+}
+
+static void look_for_record(muster_cluster *cluster)
+{
+    struct mst_coord_term *term = &cluster->term;
+    const struct mst_request request = {.command = MST_GET,
+                                        .get.key = mst_slice_text(term->record_key)};
+    muster_status status;
+
+    term->record = (struct mst_lib_post){.complete = record_found, .ctx = cluster};
+    status = mst_lib_post(cluster->client, &request, NEVER, &term->record);
+    if (status != MUSTER_OK) {
+        decide(cluster, status, term->number);
+    }
+}
 
 static void insert_answered(void *ctx, const struct mst_reply *reply);
 
@@ -60,8 +85,11 @@ static void insert_answered(void *ctx, const struct mst_reply *reply)
     muster_cluster *cluster = ctx;
     struct mst_coord_term *term = &cluster->term;
 
-    if (reply->status != MUSTER_EEXISTS) {
-        decide(cluster, reply->status, reply->revision);
+    if (reply->status == MUSTER_OK) {
+        term->number = reply->revision;
+        look_for_record(cluster);
+    } else if (reply->status != MUSTER_EEXISTS) {
+        decide(cluster, reply->status, 0);
     } else if (term->rival.client) {
         mst_lib_follow_on(&term->rival);
     } else {
@@ -198,6 +226,40 @@ void mst_coord_term_publish(muster_cluster *cluster, size_t size)
     }
 }
 
+/* ---- the record of the dismissal ---- */
+
+static void record_written(void *ctx, const struct mst_reply *reply)
+{
+    muster_cluster *cluster = ctx;
+
+    mst_coord_lock(cluster);
+    if (mst_coord_machine(cluster) && !cluster->poisoned) {
+        cluster->unrecorded = reply->status;
+        cluster->dismissed = cluster->dismissed || reply->status == MUSTER_OK;
+        mst_cluster_recorded(mst_coord_machine(cluster), mst_lib_now_ns(), reply->status);
+        mst_coord_turn(cluster);
+    }
+    mst_coord_unlock(cluster);
+}
+
+void mst_coord_term_record(muster_cluster *cluster)
+{
+    const struct mst_write op = {.kind = MST_PUT,
+                                 .key = mst_slice_text(cluster->term.record_key),
+                                 .value = mst_slice_text(cluster->client->host)};
+    const struct mst_request request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+    struct mst_reply refused = {.command = MST_WRITE};
+
+    if (cluster->term.over) {
+        return;
+    }
+    cluster->term.record = (struct mst_lib_post){.complete = record_written, .ctx = cluster};
+    refused.status = mst_lib_post(cluster->client, &request, NEVER, &cluster->term.record);
+    if (refused.status != MUSTER_OK) {
+        record_written(cluster, &refused);
+    }
+}
+
 /* ---- giving it back ---- */
 
 void mst_coord_term_drop(muster_cluster *cluster)
@@ -207,6 +269,7 @@ void mst_coord_term_drop(muster_cluster *cluster)
     mst_lib_follow_end(&cluster->term.rival);
     mst_lib_follow_end(&cluster->term.watch);
     mst_lib_post_drop(cluster->client, &cluster->term.status);
+    mst_lib_post_drop(cluster->client, &cluster->term.record);
 }
 
 /* An insert that is under way may be applied: the answer is awaited, so that no key stays behind
@@ -219,7 +282,7 @@ void mst_coord_term_leave(muster_cluster *cluster)
     const struct mst_request request = {.command = MST_WRITE, .write = {.ops = ops, .count = 2}};
     uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
 
-    if (!term->decided && term->claim.open) {
+    if (!term->decided && (term->claim.open || term->record.open)) {
         (void)mst_lib_wait(cluster->client, mst_coord_term_decided, cluster, until_ns);
     }
     if (term->decided && term->granted == MUSTER_OK && !cluster->superseded &&

@@ -214,6 +214,12 @@ muster_status mst_coord_refuse(muster_cluster *cluster, const struct mst_closure
     char late[MST_LIB_WHAT_ROOM + 16];
     struct mst_cluster_excess excess;
 
+    if (status == MUSTER_ECANCELLED && cluster->dismissed) {
+        return mst_fail(err, status, 0,
+                        "%s: cluster '%s' was dismissed, and its workers have ended: end too "
+                        "(muster_cluster_dismissed), or use another cluster or job",
+                        what, cluster->settings.name);
+    }
     if (status != MUSTER_ELIMIT && status != MUSTER_ETIMEDOUT) {
         return mst_coord_fail(status, what, err);
     }

@@ -389,7 +389,10 @@ void mst_work_drain(struct muster_worker *worker, uint64_t now_ns)
 
 static void look(struct muster_worker *worker, uint64_t now_ns)
 {
-    mst_work_watch_take(worker, now_ns);
+    if (mst_work_watch_take(worker, now_ns) && !atomic_exchange(&worker->drain, true)) {
+        say(worker, MUSTER_LEVEL_INFO,
+            "cluster '%s' was dismissed: this worker ends once what runs is done", worker->cluster);
+    }
     if (atomic_load(&worker->drain) && !worker->drained) {
         worker->drained = true;
         mst_worker_drain(mst_work_machine(worker), now_ns);

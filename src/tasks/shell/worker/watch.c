@@ -47,7 +47,10 @@ static void take_item(struct mst_work_watch *watch, const struct mst_item *item)
 {
     bool ours = mst_slice_equal(item->name, mst_slice_text(watch->key));
 
-    if (item->kind == MST_ITEM_KEY && ours) {
+    if (item->kind == MST_ITEM_KEY &&
+        mst_slice_equal(item->name, mst_slice_text(watch->record_key))) {
+        watch->news.dismissed = true;
+    } else if (item->kind == MST_ITEM_KEY && ours) {
         note(&watch->news, item->revision, address_of(watch->worker->client, item->value));
     } else if (item->kind == MST_ITEM_RESET || (item->kind == MST_ITEM_DELETED && ours)) {
         note(&watch->news, 0, mst_slice_of(NULL, 0)); /* after RESET all is listed again */
@@ -63,7 +66,7 @@ static muster_status take(void *ctx, const struct mst_reply *reply)
     for (uint32_t i = 0; i < reply->item_count; i++) {
         take_item(watch, &reply->items[i]);
     }
-    if (watch->news.any) {
+    if (watch->news.any || watch->news.dismissed) {
         mst_system_event_ring(atomic_load(&watch->worker->wake));
     }
     (void)pthread_mutex_unlock(&watch->lock);
@@ -125,6 +128,8 @@ muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_e
 
     (void)pthread_mutex_init(&watch->lock, NULL);
     (void)mst_cluster_key(watch->key, sizeof(watch->key), mst_slice_text(worker->cluster));
+    (void)mst_cluster_dismissed_key(watch->record_key, sizeof(watch->record_key),
+                                    mst_slice_text(worker->cluster));
     mst_lib_lock(worker->client);
     status = mst_lib_status(worker->client);
     if (status == MUSTER_OK) {
@@ -153,7 +158,7 @@ void mst_work_watch_stop(struct muster_worker *worker)
     (void)pthread_mutex_destroy(&watch->lock);
 }
 
-void mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns)
+bool mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns)
 {
     struct mst_work_watch *watch = &worker->watch;
     struct mst_work_news news;
@@ -171,4 +176,5 @@ void mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns)
         worker->end_status = news.ended;
         mst_worker_ended(mst_work_machine(worker), now_ns, news.ended);
     }
+    return news.dismissed;
 }

@@ -157,13 +157,14 @@ struct mst_work_news {
     uint64_t term;
     char address[MST_WORK_ADDRESS_MAX];
     size_t address_size;
+    bool dismissed;      /* the cluster was, by its coordinator */
     muster_status ended; /* OK: the session lives */
 };
 
 struct mst_work_watch {
     struct muster_worker *worker;
     struct mst_lib_follow follow; /* under the client's lock */
-    char key[MST_CLUSTER_LABEL_ROOM];
+    char key[MST_CLUSTER_LABEL_ROOM], record_key[MST_CLUSTER_LABEL_ROOM];
     pthread_mutex_t lock; /* of the news */
     struct mst_work_news news;
 };
@@ -287,8 +288,8 @@ muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *
 void mst_work_watch_claim(struct muster_worker *worker);
 muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_error *err);
 void mst_work_watch_stop(struct muster_worker *worker);
-/* Hands what came to the machine; worker's lock held. */
-void mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns);
+/* Hands what came to the machine; worker's lock held. Whether the cluster was dismissed. */
+bool mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns);
 
 /* ---- run.c ---- */
 
