@@ -309,9 +309,8 @@ struct mst_cluster {
     struct mst_list members;
     struct mst_task_worker **workers; /* by number, which each has from its first HELLO on */
     uint32_t worker_count, worker_room;
-    uint32_t connected;
+    uint32_t connected, prefetched_count;
     uint64_t slots;
-    uint32_t prefetched_count;
     uint64_t recall_ns; /* until it is looked again */
     uint64_t recalls;   /* rounds of it */
     struct mst_list by_room[MST_ROOM_SLOT + 1];
