@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/hosts.h"
+#include "cli/programs.h"
 #include "client/shell/signals.h"
 #include "launch/announcer.h"
 #include "launch/launched.h"
@@ -57,7 +58,6 @@ static void settle(struct mst_run_options *options)
 {
     uint32_t nodes;
 
-    options->nproc = options->nproc != 0 ? options->nproc : 1;
     options->nodes_min = options->nodes_min != 0 ? options->nodes_min : 1;
     options->nodes_max = options->nodes_max != 0 ? options->nodes_max : 1;
     nodes = options->nodes_max;
@@ -205,7 +205,6 @@ static int run(struct mst_cli *cli)
         .log_dir = text_of(cli, "log_dir"),
         .tee = number(cli, "tee") != 0,
         .report = text_of(cli, "report"),
-        .arguments = cli->arguments,
     };
     const char *nodes = text_of(cli, "nnodes");
     struct mst_launched launched;
@@ -222,6 +221,9 @@ static int run(struct mst_cli *cli)
     if (code == MST_CLI_OK) {
         code = mst_launched_take(&options, &launched);
     }
+    if (code == MST_CLI_OK) {
+        code = mst_cli_programs(cli, &options);
+    }
     if (options.join == NULL) {
         /* The variable is for nodes that join; only the flag opens a service to other hosts. */
         options.insecure = options.insecure && mst_cli_typed(cli, "insecure");
@@ -234,48 +236,57 @@ static int run(struct mst_cli *cli)
     (void)snprintf(lease, sizeof lease, "%lldms", (long long)mst_cli_number(cli, "lease"));
     mst_cli_forget_place();
     code = code == MST_CLI_OK ? mst_run(&options) : code;
+    mst_cli_programs_free(&options);
     mst_cli_hosts_release(&hosts);
     return code;
 }
 
 const struct mst_cli_command mst_cli_run = {
     .name = "run",
-    .arguments = "-- PROGRAM [ARGUMENTS]",
+    .arguments = "-- PROGRAM [ARGUMENTS] [: -n N -- PROGRAM ...]",
     .summary =
         "start the ranks of a job, watch them, and restart lost ones; on one node or several",
-    .details = "Each rank gets MUSTER_*, RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT "
-               "and the other variables that torchrun sets. A failed rank is restarted if any rank "
-               "has opened a muster client. When no restart is left the run ends, and its last "
-               "line names the first cause. A rank's standard input is empty. Its child processes "
-               "end with it, also when muster run is killed, except a process that has left the "
-               "rank's process group. SIGTERM, SIGINT, SIGHUP and SIGQUIT reach all ranks and end "
-               "the run within the grace time; SIGUSR1 and SIGUSR2 are passed on.\n"
-               "\n"
-               "If a rank has called muster_preempt_open, SIGTERM is a preemption notice instead: "
-               "all ranks of the job save the same step and end, and the run exits with status 75. "
-               "--preempt-sources lists further notice sources: signals, file=PATH, command=CMD, "
-               "deadline=TIME, slurm. --requeue has a Slurm job run again after all have saved.\n"
-               "\n"
-               "While a rank is replaced the other ranks keep running. After a restart limit, or "
-               "when too few ranks are left, all ranks of all nodes are stopped and started again; "
-               "this counts as one restart.\n"
-               "\n"
-               "--spares K starts K more processes on each node. The first size ready processes "
-               "run; the others wait until one is lost, also one of another node, and with "
-               "--nnodes MIN:MAX also for a missing node. With spares the run continues while "
-               "there are size processes, or --min-size.\n"
-               "\n"
-               "--log-dir DIR writes the ranks' output to files instead of the terminal: "
-               "DIR/JOB/INDEX/ATTEMPT/stdout.log and stderr.log, for each process its own, byte "
-               "for byte. --report FILE describes the end of the run in JSON.\n"
-               "\n"
-               "Several nodes: pass --nnodes on the first one, which prints the line for the "
-               "others; or --hostfile FILE, and ssh starts them; under srun no flag at all.\n"
-               "\n"
-               "Exit codes: 0 all ranks succeeded; the first failed rank's status, or 128 plus its "
-               "signal; 75 a rank, or all of them, saved and ask to be run again; 125 the launcher "
-               "failed, 126 the program cannot be executed, 127 it is not found.\n",
+    .details =
+        "Each rank gets MUSTER_*, RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT "
+        "and the other variables that torchrun sets. A failed rank is restarted if any rank "
+        "has opened a muster client. When no restart is left the run ends, and its last "
+        "line names the first cause. A rank's standard input is empty. Its child processes "
+        "end with it, also when muster run is killed, except a process that has left the "
+        "rank's process group. SIGTERM, SIGINT, SIGHUP and SIGQUIT reach all ranks and end "
+        "the run within the grace time; SIGUSR1 and SIGUSR2 are passed on.\n"
+        "\n"
+        "If a rank has called muster_preempt_open, SIGTERM is a preemption notice instead: "
+        "all ranks of the job save the same step and end, and the run exits with status 75. "
+        "--preempt-sources lists further notice sources: signals, file=PATH, command=CMD, "
+        "deadline=TIME, slurm. --requeue has a Slurm job run again after all have saved.\n"
+        "\n"
+        "While a rank is replaced the other ranks keep running. After a restart limit, or "
+        "when too few ranks are left, all ranks of all nodes are stopped and started again; "
+        "this counts as one restart.\n"
+        "\n"
+        "--spares K starts K more processes on each node. The first size ready processes "
+        "run; the others wait until one is lost, also one of another node, and with "
+        "--nnodes MIN:MAX also for a missing node. With spares the run continues while "
+        "there are size processes, or --min-size.\n"
+        "\n"
+        "--log-dir DIR writes the ranks' output to files instead of the terminal: "
+        "DIR/JOB/INDEX/ATTEMPT/stdout.log and stderr.log, for each process its own, byte "
+        "for byte. --report FILE describes the end of the run in JSON.\n"
+        "\n"
+        "A word ':' begins another program of the same run, as for mpirun, with a -n of its own "
+        "(default: 1); all other flags stand before the first program. Indices count on: the "
+        "first program has 0 to n-1. A restarted process runs its own program again, spares "
+        "run the last one, and each node starts all of them.\n"
+        "\n"
+        "Several nodes: pass --nnodes on the first one, which prints the line for the "
+        "others; or --hostfile FILE, and ssh starts them; under srun no flag at all.\n"
+        "\n"
+        "Exit codes: 0 all ranks succeeded; the first failed rank's status, or 128 plus its "
+        "signal; 75 a rank, or all of them, saved and ask to be run again; 125 the launcher "
+        "failed, 126 the program cannot be executed, 127 it is not found.\n",
+
     .example = "  muster run -n 4 --max-restarts 5 -- ./train --steps 1000\n"
+               "  muster run -n 1 ./coordinator : -n 8 ./worker\n"
                "  srun -N4 --ntasks-per-node=1 muster run -n 2 -- ./train\n",
     .scopes = MST_CLI_SCOPE(MST_SCOPE_RUN) | MST_CLI_SCOPE(MST_SCOPE_SERVICE),
     .runs_program = true,

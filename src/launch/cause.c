@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "launch/cause.h"
 #include "launch/job.h"
+#include "launch/programs.h"
 #include "launch/say.h"
 #include "proto/status.h"
 #include "proto/words.h"
@@ -266,6 +267,17 @@ static void of_service(const struct mst_run_job *job, struct mst_first_cause *ou
                    job->name, (int)job->service.lost, job->host, job->service.how);
 }
 
+/* Which one could not be started: that of the first place where it failed. */
+static const char *program_of_launch(const struct mst_run_job *job)
+{
+    uint32_t slot = 0;
+
+    while (slot + 1 < job->places.count && job->places.list[slot].start_error == 0) {
+        slot++;
+    }
+    return mst_program_of(job->options, slot)->arguments[0];
+}
+
 /* A program that could not be started; the text may be of what made the run start it. */
 static void of_launch(const struct mst_run_job *job, struct mst_first_cause *out)
 {
@@ -275,7 +287,7 @@ static void of_launch(const struct mst_run_job *job, struct mst_first_cause *out
     memcpy(launch.text, out->text, sizeof launch.text);
     if (mst_run_several(job->options)) {
         (void)snprintf(launch.text, sizeof launch.text,
-                       "first cause: '%s' could not be started on %s", job->options->arguments[0],
+                       "first cause: '%s' could not be started on %s", program_of_launch(job),
                        job->host);
     }
     *out = launch;

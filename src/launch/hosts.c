@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "launch/job.h"
+#include "launch/programs.h"
 #include "launch/say.h"
 #include "net/rendezvous.h"
 #include "os/system.h"
@@ -202,20 +203,11 @@ static bool passes(const struct mst_run_options *options, const char *variable)
     return is_one_of(variable, always) || mst_rendezvous_listed(options->pass_env, name);
 }
 
-static void add_number(struct mst_words *line, const char *flag, uint32_t number)
-{
-    char text[16];
-
-    (void)snprintf(text, sizeof text, "%" PRIu32, number);
-    mst_words_add(line, flag);
-    mst_words_add(line, text);
-}
-
 /* For the shell of the host. */
 static bool write_command(struct mst_words *line, const struct mst_run_job *job, uint32_t number)
 {
     const struct mst_run_options *options = job->options;
-    char folder[PATH_MAX], program[PATH_MAX];
+    char folder[PATH_MAX], program[PATH_MAX], text[16];
     ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
 
     if (getcwd(folder, sizeof folder) == NULL || size <= 0) {
@@ -240,12 +232,10 @@ static bool write_command(struct mst_words *line, const struct mst_run_job *job,
     mst_words_append(line, options->insecure ? " --insecure" : " --secret-fd 0");
     mst_words_add(line, "-j");
     mst_words_add(line, job->name);
-    add_number(line, "-n", options->nproc);
-    add_number(line, "--node-rank", number);
-    mst_words_add(line, "--");
-    for (char *const *word = options->arguments; *word != NULL; word++) {
-        mst_words_add(line, *word);
-    }
+    (void)snprintf(text, sizeof text, "%" PRIu32, number);
+    mst_words_add(line, "--node-rank");
+    mst_words_add(line, text);
+    mst_programs_words(options, line);
     return mst_words_fit(line);
 }
 

@@ -33,7 +33,6 @@ struct mst_run_job {
     const struct mst_run_options *options; /* that */
     char name[MST_SOCKET_PATH_MAX];
     char host[HOST_NAME_MAX + 1];
-    char path[PATH_MAX]; /* of the program */
     struct mst_environment environment;
     uv_loop_t loop;
     uv_signal_t child, signals[MST_JOB_SIGNALS];

@@ -11,6 +11,7 @@
 #include "base/fail.h"
 #include "launch/job.h"
 #include "launch/launched.h"
+#include "launch/programs.h"
 #include "launch/say.h"
 #include "muster/key.h"
 #include "net/elsewhere.h"
@@ -121,13 +122,7 @@ static void say_what_to_type(struct mst_run_job *job, const char *address)
     }
     mst_words_add(&line, "-j");
     mst_words_add(&line, job->name);
-    mst_words_add(&line, "-n");
-    (void)snprintf(number, sizeof number, "%" PRIu32, options->nproc);
-    mst_words_add(&line, number);
-    mst_words_add(&line, "--");
-    for (char *const *word = options->arguments; *word != NULL; word++) {
-        mst_words_add(&line, *word);
-    }
+    mst_programs_words(options, &line);
     if (options->nodes_min == options->nodes_max) {
         mst_say("%" PRIu32 " nodes: on %s %" PRIu32 ": muster run%s", options->nodes_max,
                 options->nodes_max == 2 ? "the other" : "each of the other", options->nodes_max - 1,

@@ -12,6 +12,7 @@
 #include "launch/cause.h"
 #include "launch/hang/diagnose.h"
 #include "launch/job.h"
+#include "launch/programs.h"
 #include "launch/say.h"
 #include "net/rendezvous.h"
 #include "os/descriptors.h"
@@ -75,15 +76,15 @@ static int start_prepare(struct mst_place *place, struct mst_process *process, i
 /* One line, and what `env` would end with. */
 static int start_failed(struct mst_place *place, int error)
 {
-    const struct mst_run_job *job = place->job;
+    const char *program = mst_program_of(place->job->options, place->slot)->arguments[0];
     char why[128];
 
     place->start_error = error;
     if (error == EMFILE) {
         mst_descriptors_text(why, sizeof why);
-        mst_say("%s: %s", job->options->arguments[0], why);
+        mst_say("%s: %s", program, why);
     } else {
-        mst_say("%s: %s", job->options->arguments[0], strerror(error));
+        mst_say("%s: %s", program, strerror(error));
     }
     if (error == ENOENT || error == ENOTDIR) {
         return MST_EXIT_NOT_FOUND;
@@ -96,9 +97,10 @@ static int start_spawn(struct mst_place *place, struct mst_process *process,
                        const int fds[START_FDS])
 {
     struct mst_run_job *job = place->job;
+    const struct mst_run_program *program = mst_program_of(job->options, place->slot);
     struct mst_spawn spawn = {
-        .program = job->path,
-        .arguments = job->options->arguments,
+        .program = program->path,
+        .arguments = program->arguments,
         .input = MST_SPAWN_NOWHERE,
         .out = fds[OUT],
         .error = fds[ERROR],

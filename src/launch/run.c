@@ -12,10 +12,10 @@
 
 #include "launch/cause.h"
 #include "launch/job.h"
+#include "launch/programs.h"
 #include "launch/say.h"
 #include "os/descriptors.h"
 #include "os/system.h"
-#include "process/spawn.h"
 
 #define OPEN_LIMIT_MS 10000
 #define PLACES_MAX 131072u /* what --nproc and --spares allow */
@@ -30,29 +30,14 @@ extern char **environ;
 static void name_job(struct mst_run_job *job)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
-    const char *program = strrchr(job->options->arguments[0], '/');
+    const char *given = job->options->programs[0].arguments[0];
+    const char *program = strrchr(given, '/');
 
-    program = program != NULL ? program + 1 : job->options->arguments[0];
+    program = program != NULL ? program + 1 : given;
     (void)snprintf(job->name, sizeof job->name, "%.32s-%d", program, (int)getpid());
     for (char *at = job->name; *at != '\0'; at++) {
         *at = (char)(strchr(plain, *at) != NULL ? *at : '-');
     }
-}
-
-static int find_program(struct mst_run_job *job)
-{
-    const char *program = job->options->arguments[0];
-    int error = mst_spawn_find(program, job->path);
-
-    if (error == 0) {
-        return 0;
-    }
-    if (error == EACCES) {
-        mst_say("'%s' is not executable", program);
-        return MST_EXIT_NOT_EXECUTABLE;
-    }
-    mst_say("'%s' is not found%s", program, strchr(program, '/') == NULL ? " in PATH" : "");
-    return MST_EXIT_NOT_FOUND;
 }
 
 /* ---- what happens ---- */
@@ -325,7 +310,7 @@ static int enter(struct mst_run_job *job)
     } else {
         name_job(job);
     }
-    code = find_program(job);
+    code = mst_programs_find(options);
     if (code == 0) {
         code = mst_logs_open(&job->logs, options->log_dir, job->name);
     }

@@ -5,6 +5,7 @@
 /* `muster run`: starts the ranks of one node, on the first one the service of all, and sees them
  * through. */
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,6 +19,14 @@
 /* A rank that ends with it saved its state and asks to be run again later: it is not started again
  * now, and neither is it a failure. */
 #define MST_EXIT_AGAIN 75
+
+/* One of the programs of a run. Each node starts all of them, in order: this one at the next
+ * `count` places. */
+struct mst_run_program {
+    uint32_t count;
+    char *const *arguments; /* the program and what it is given; NULL at the end */
+    char path[PATH_MAX];    /* once it was found */
+};
 
 struct mst_run_options {
     const char *job;   /* NULL: a name is made from the program's and our pid */
@@ -61,10 +70,11 @@ struct mst_run_options {
     const char *requeue_file; /* ...by this file; NULL: by Slurm */
 
     bool dump, label;
-    const char *log_dir;    /* NULL: the ranks' output goes to the terminal */
-    bool tee;               /* there it goes as well */
-    const char *report;     /* NULL: none is written */
-    char *const *arguments; /* the program and what it is given; NULL at the end */
+    const char *log_dir;              /* NULL: the ranks' output goes to the terminal */
+    bool tee;                         /* there it goes as well */
+    const char *report;               /* NULL: none is written */
+    struct mst_run_program *programs; /* at least one; `nproc` is the sum of their counts */
+    uint32_t program_count;
 };
 
 /* Whether it may run on more than one node. */

@@ -178,11 +178,13 @@ static void one_that_cannot_be_started_now_is_started_later(void **state)
 {
     static const int errors[] = {EMFILE, ENFILE, EAGAIN, ENOMEM};
     char name[] = "rank", *arguments[] = {name, NULL};
+    struct mst_run_program program = {.count = 1, .arguments = arguments};
     struct stage *stage = stage_new();
     struct mst_place *place = &stage->places[INDEX];
 
     (void)state;
-    stage->options.arguments = arguments;
+    stage->options.programs = &program;
+    stage->options.program_count = 1;
     stage->job.nodes.master_given = true;
     stage->process.joined = true;
     assert_int_equal(mst_output_new(&stage->job.output, false), MUSTER_OK);
@@ -213,12 +215,14 @@ static void one_that_cannot_be_started_now_is_started_later(void **state)
 static void when_all_are_started_again_none_is_held_back(void **state)
 {
     char name[] = "rank", *arguments[] = {name, NULL};
+    struct mst_run_program program = {.count = 1, .arguments = arguments};
     struct stage *stage = stage_new();
 
     (void)state;
     (void)kill(stage->process.pid, SIGKILL);
     (void)waitpid(stage->process.pid, NULL, 0);
-    stage->options.arguments = arguments;
+    stage->options.programs = &program;
+    stage->options.program_count = 1;
     stage->job.nodes.master_given = true;
     assert_int_equal(uv_timer_init(&stage->job.loop, &stage->job.end.grace), 0);
     assert_int_equal(mst_output_new(&stage->job.output, false), MUSTER_OK);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cli/programs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/help.h"
+
+static bool ends(char *const *word)
+{
+    return *word == NULL || (strcmp(*word, ":") == 0 && word[1] != NULL);
+}
+
+static uint32_t count(char *const *words)
+{
+    uint32_t count = 1;
+
+    for (; *words != NULL; words++) {
+        count += ends(words);
+    }
+    return count;
+}
+
+/* The only flag that a program but the first one has. */
+static bool counts(const struct mst_cli_value *value)
+{
+    return strcmp(value->row->name, "nproc") == 0 ||
+           strcmp(value->row->name, "nproc_per_node") == 0;
+}
+
+/* `words`: one program but the first, with its flags. */
+static int take(const struct mst_cli *cli, char **words, struct mst_run_program *out)
+{
+    struct mst_cli own;
+    int code = mst_cli_parse(&own, cli->command, words);
+    size_t size = 0;
+
+    out->count = 1;
+    if (code < 0) {
+        code = mst_cli_usage(cli, "--help stands before the first program");
+    }
+    for (size_t i = 0; i < own.value_count && code == MST_CLI_OK; i++) {
+        const struct mst_cli_value *value = &own.values[i];
+
+        if (value->by_flag && counts(value)) {
+            out->count = (uint32_t)value->number;
+        } else if (value->by_flag) {
+            char flag[64];
+
+            mst_cli_flag_name(value->row->name, flag, sizeof flag);
+            code = mst_cli_usage(cli,
+                                 "--%s after ':': only -n may differ between programs; put it "
+                                 "before the first one",
+                                 flag);
+        }
+    }
+    while (words[size] != NULL) {
+        size++;
+    }
+    out->arguments = words + size - own.argument_count;
+    if (code == MST_CLI_OK && own.argument_count == 0) {
+        code = mst_cli_usage(cli, "the program after ':' is missing, as in : -n 4 -- PROGRAM");
+    }
+    mst_cli_release(&own);
+    return code;
+}
+
+int mst_cli_programs(const struct mst_cli *cli, struct mst_run_options *options)
+{
+    char **words = cli->arguments;
+    int code = MST_CLI_OK;
+
+    options->program_count = count(words);
+    options->programs = calloc(options->program_count, sizeof *options->programs);
+    if (options->programs == NULL) {
+        return mst_cli_fail(cli, "out of memory");
+    }
+    if (options->program_count > 1 && ends(words)) {
+        return mst_cli_usage(cli, "the program before ':' is missing, as in -n 1 -- PROGRAM : ...");
+    }
+    if (options->nproc == 0 && (options->join == NULL || options->program_count > 1)) {
+        options->nproc = 1;
+    }
+    options->programs[0].count = options->nproc;
+    for (uint32_t i = 0; i < options->program_count && code == MST_CLI_OK; i++) {
+        struct mst_run_program *program = &options->programs[i];
+        char **own = words;
+
+        while (!ends(words)) {
+            words++;
+        }
+        if (*words != NULL) {
+            *words++ = NULL; /* the ':' */
+        }
+        program->arguments = own;
+        if (i > 0) {
+            code = take(cli, own, program);
+            options->nproc += program->count;
+        }
+    }
+    return code;
+}
+
+void mst_cli_programs_free(struct mst_run_options *options)
+{
+    free(options->programs);
+    options->programs = NULL;
+}
