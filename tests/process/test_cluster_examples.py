@@ -6,6 +6,7 @@ behaviour: cluster / The examples
 """
 
 import collections
+import contextlib
 import json
 import math
 import os
@@ -121,7 +122,75 @@ def test_every_example_has_a_test():
     """Each program of `examples/cluster` has a test that starts it by the command in its head
     comment."""
     names = {path.stem for path in EXAMPLES.glob("*.c")}
-    assert {f"test_{name}" for name in names} <= set(globals())
+    assert all(any(test.startswith(f"test_{name}") for test in globals()) for name in names)
+
+
+SQUARES = "the squares of 1 to 1000 add up to 333833500"
+
+
+@pytest.mark.parametrize("program", ["squares_coordinator", "squares_worker"])
+def test_the_programs_of_the_guide_are_the_examples(program):
+    """docs/cluster.md shows a coordinator and its worker whole. They are the examples that are built."""
+    text = (EXAMPLES / f"{program}.c").read_text().split("\n", 1)[1]
+    assert f"```c\n{text}```\n" in (ROOT / "docs" / "cluster.md").read_text()
+
+
+def test_squares_coordinator(env):
+    """`squares_coordinator` and four `squares_worker` run as the two programs of one run. The sum is
+    right, and the run ends by itself."""
+    done = subprocess.run(["sh", "-c", command_of("squares_coordinator")], capture_output=True,
+                          text=True, env={**env, "PATH": f"{MUSTER.parent}:{os.environ['PATH']}"},
+                          timeout=LONG_S)
+    assert (done.returncode, done.stdout) == (0, SQUARES + "\n"), done.stderr
+    assert command_of("squares_worker") == command_of("squares_coordinator")
+
+
+RUNS = 20
+
+
+@pytest.fixture
+def squares(job, tmp_path):
+    """squares(flags...): a run of the two whose coordinator waits for go() before it begins, and whose
+    exit status is CODE."""
+    script, go = tmp_path / "coordinator", tmp_path / "go"
+    script.write_text(f"#!/bin/sh\nwhile ! test -e '{go}'; do sleep 0.02; done\n"
+                      'cluster_squares_coordinator && exit "$1"\n')
+    script.chmod(0o755)
+
+    def start(code, *flags):
+        go.unlink(missing_ok=True)
+        return job(f"muster run --no-label -n 1 {script} {code} : -n 4 cluster_squares_worker", *flags)
+
+    start.go = go.touch
+    return start
+
+
+def test_squares_worker_is_killed_when_the_cluster_is_dismissed(squares, muster):
+    """Twenty times: one worker stands still until the coordinator has its sum, and then it and another
+    one are killed, in the middle of the dismissal or after it. Both are started again unless they had
+    ended, and end at once; the run ends with the coordinator's exit status. [The end of a cluster]"""
+    for _ in range(RUNS):
+        run = squares(0, "--lease", LONG_LEASE)
+        workers = members_of(muster, 4)
+        os.kill(workers[4], signal.SIGSTOP)
+        squares.go()
+        run.out.wait_for(SQUARES)
+        os.kill(workers[4], signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(workers[1], signal.SIGKILL)
+        assert ended(run) == [SQUARES]
+        assert run.log.having(f"#4 (pid {workers[4]}) was killed by signal 9 (Killed); starting it again")
+
+
+def test_a_run_ends_with_the_status_of_a_coordinator_that_dismissed(squares, muster):
+    """A coordinator dismisses its cluster, and then exits with status 3. Its workers have ended, and the
+    run ends with status 3. [The end of a cluster]"""
+    run = squares(3, "--max-restarts", "0")
+    members_of(muster, 4)
+    squares.go()
+    assert run.wait() == 3
+    assert run.out.lines == [SQUARES]
+    assert not [line for line in run.log.lines if line.startswith("worker: ")]
 
 
 def test_sweep(env):
