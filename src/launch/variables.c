@@ -72,6 +72,11 @@ bool mst_variables_set(struct mst_environment *environment, const struct mst_run
             return false;
         }
     }
+    /* Else what a rank in Python prints stays in its buffer, and is lost when it is killed. */
+    if (mst_environment_get(environment, "PYTHONUNBUFFERED") == NULL &&
+        !set(environment, "PYTHONUNBUFFERED", "1")) {
+        return false;
+    }
     return set_all(environment, variables, sizeof variables / sizeof variables[0]) &&
            set_given(environment, "MUSTER_MAX_SIZE", options->max_size) &&
            set_given(environment, "MUSTER_SIZE_MULTIPLE", options->size_multiple) &&

@@ -12,27 +12,39 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/system.h"
+#include "process/screen.h"
 
-#define LABEL_MAX ((size_t)16)
 #define READY_MAX 64 /* streams in a turn */
+#define SHOWN_AFTER_NS (MST_OUTPUT_SHOWN_AFTER_MS * NS_PER_MS)
+
+/* Where lines come out. Streams that go to the same terminal, pipe or file share it. */
+struct sink {
+    struct sink *next;
+    struct mst_screen screen;
+    struct mst_output *output;
+    int fd;
+    dev_t device; /* of the terminal, or of where the file is... */
+    ino_t file;   /* ...and 0, or the file */
+    size_t size;
+    char out[65536];
+};
 
 struct mst_output_stream {
     struct mst_output_stream *next;
     int from; /* -1: at its end */
-    int to;
-    int file;          /* -1: none */
-    bool shown;        /* its lines go to `to` */
-    bool forgotten;    /* it is freed at its end, by the thread */
-    size_t label_size; /* 0: no labels */
-    char label[LABEL_MAX];
+    struct sink *to;
+    int file;       /* -1: none */
+    bool shown;     /* its lines come out */
+    bool forgotten; /* it is freed at its end, by the thread */
     char last[MST_OUTPUT_LAST_MAX];
-    char *line; /* the one that is not at its end yet */
-    size_t line_size;
-    size_t owed; /* to be read before the output is drained */
-    char *tail;  /* MST_OUTPUT_TAIL_MAX bytes; NULL: nothing was written so far */
+    struct mst_screen_line line; /* the one that is not at its end yet */
+    uint64_t shown_at_ns;        /* what there is of it comes out then; 0: nothing has changed */
+    size_t owed;                 /* to be read before the output is drained */
+    char *tail;                  /* MST_OUTPUT_TAIL_MAX bytes; NULL: nothing was written so far */
     size_t tail_size;
     bool tail_cut; /* more was written */
 };
@@ -44,18 +56,13 @@ struct mst_output {
     int bell, epoll; /* the bell has no stream */
     bool label, draining, stopping;
     struct mst_output_stream *streams;
+    struct sink *sinks;
     void (*failed)(void *ctx, int error);
     void *failed_ctx;
     /* Of the thread alone. */
     bool failure_told;
     char in[65536];
-    char *out;
-    size_t out_size;
 };
-
-/* Every line of one read may be a newline that gets a label. */
-#define OUT_ROOM                                                                                   \
-    (sizeof((struct mst_output *)0)->in * (LABEL_MAX + 1) + (size_t)MST_OUTPUT_LINE_MAX * 2)
 
 /* As much as `fd` takes; 0, or the error number. */
 static int write_all(int fd, const char *bytes, size_t size, size_t *wrote_out)
@@ -79,11 +86,100 @@ static int write_all(int fd, const char *bytes, size_t size, size_t *wrote_out)
     return 0;
 }
 
-static void put(struct mst_output *output, const char *bytes, size_t size)
+/* ---- where lines come out ---- */
+
+/* With the lock held, which is given up while writing: a reader may take its time. */
+static void sink_flush(struct sink *sink)
 {
-    memcpy(output->out + output->out_size, bytes, size);
-    output->out_size += size;
+    size_t wrote;
+
+    if (sink->size > 0) {
+        (void)pthread_mutex_unlock(&sink->output->lock);
+        (void)write_all(sink->fd, sink->out, sink->size, &wrote); /* without a reader: dropped */
+        sink->size = 0;
+        (void)pthread_mutex_lock(&sink->output->lock);
+    }
 }
+
+static void sink_write(void *ctx, const char *bytes, size_t size)
+{
+    struct sink *sink = ctx;
+
+    while (size > 0) {
+        size_t room = sizeof sink->out - sink->size, part = size < room ? size : room;
+
+        memcpy(sink->out + sink->size, bytes, part);
+        sink->size += part;
+        bytes += part;
+        size -= part;
+        if (sink->size == sizeof sink->out) {
+            sink_flush(sink);
+        }
+    }
+}
+
+/* What has no size of its own is taken to have the usual one. */
+static unsigned rows_of(int fd)
+{
+    struct winsize size;
+
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
+}
+
+/* At the end of a turn: the streams that were read in it are seen at once, and a terminal is drawn
+ * once. With the lock held. */
+static void sinks_settle(struct mst_output *output)
+{
+    for (struct sink *sink = output->sinks; sink != NULL; sink = sink->next) {
+        if (sink->screen.moves && sink->screen.stale) {
+            sink->screen.rows = rows_of(sink->fd);
+        }
+        mst_screen_settle(&sink->screen);
+        sink_flush(sink);
+    }
+}
+
+static bool moves_cursor(int fd)
+{
+    const char *type = getenv("TERM");
+
+    return isatty(fd) && type != NULL && *type != '\0' && strcmp(type, "dumb") != 0;
+}
+
+/* The one that leads where `fd` does, under whichever number or name. With the lock held. NULL: no
+ * memory. */
+static struct sink *sink_of(struct mst_output *output, int fd)
+{
+    struct sink *sink;
+    struct stat is;
+    unsigned terminal;
+
+    if (fstat(fd, &is) != 0) {
+        is = (struct stat){.st_ino = (ino_t)fd};
+    }
+    if (ioctl(fd, TIOCGDEV, &terminal) == 0) { /* /dev/tty has a number of its own */
+        is = (struct stat){.st_dev = terminal};
+    }
+    for (sink = output->sinks; sink != NULL; sink = sink->next) {
+        if (sink->device == is.st_dev && sink->file == is.st_ino) {
+            return sink;
+        }
+    }
+    sink = malloc(sizeof *sink);
+    if (sink != NULL) {
+        *sink =
+            (struct sink){.next = output->sinks,
+                          .screen = {.moves = moves_cursor(fd), .write = sink_write, .ctx = sink},
+                          .output = output,
+                          .fd = fd,
+                          .device = is.st_dev,
+                          .file = is.st_ino};
+        output->sinks = sink;
+    }
+    return sink;
+}
+
+/* ---- lines ---- */
 
 static bool printable(char byte)
 {
@@ -92,17 +188,18 @@ static bool printable(char byte)
 
 static void keep_last(struct mst_output_stream *stream)
 {
-    size_t size =
-        stream->line_size < sizeof stream->last - 1 ? stream->line_size : sizeof stream->last - 1;
+    const struct mst_screen_line *line = &stream->line;
+    size_t from = mst_screen_version(line->text, line->size), size = line->size - from;
 
-    while (size > 0 && !printable(stream->line[size - 1])) {
+    size = size < sizeof stream->last - 1 ? size : sizeof stream->last - 1;
+    while (size > 0 && !printable(line->text[from + size - 1])) {
         size--;
     }
     if (size == 0) {
         return; /* an empty line is not kept */
     }
     for (size_t i = 0; i < size; i++) {
-        stream->last[i] = stream->line[i];
+        stream->last[i] = line->text[from + i];
         if (!printable(stream->last[i])) {
             stream->last[i] = ' ';
         }
@@ -110,15 +207,32 @@ static void keep_last(struct mst_output_stream *stream)
     stream->last[size] = '\0';
 }
 
-static void line_ends(struct mst_output *output, struct mst_output_stream *stream)
+static void line_ends(struct mst_output_stream *stream)
 {
     keep_last(stream);
     if (stream->shown) {
-        put(output, stream->label, stream->label_size);
-        put(output, stream->line, stream->line_size);
-        put(output, "\n", 1);
+        mst_screen_end(&stream->to->screen, &stream->line);
     }
-    stream->line_size = 0;
+    stream->line.size = 0;
+    stream->shown_at_ns = 0;
+}
+
+/* There is no room in the line. That of its older versions is free, else it comes out as it is. */
+static void line_full(struct mst_output_stream *stream)
+{
+    struct mst_screen_line *line = &stream->line;
+    size_t from = mst_screen_version(line->text, line->size);
+
+    if (from == 0) {
+        line_ends(stream);
+        return;
+    }
+    if (stream->shown) {
+        mst_screen_show(&stream->to->screen, line);
+    }
+    memmove(line->text, line->text + from, line->size - from);
+    line->size -= from;
+    line->put -= from < line->put ? from : line->put;
 }
 
 static void keep_tail(struct mst_output_stream *stream, const char *bytes, size_t size)
@@ -139,32 +253,50 @@ static void keep_tail(struct mst_output_stream *stream, const char *bytes, size_
     stream->tail_size = kept + last;
 }
 
-static void take(struct mst_output *output, struct mst_output_stream *stream, const char *bytes,
-                 size_t size)
+static void take(struct mst_output_stream *stream, const char *bytes, size_t size)
 {
+    struct mst_screen_line *line = &stream->line;
+
     while (size > 0) {
         const char *end = memchr(bytes, '\n', size);
         size_t part = end != NULL ? (size_t)(end - bytes) : size;
-        size_t room = MST_OUTPUT_LINE_MAX - stream->line_size;
+        size_t room = MST_OUTPUT_LINE_MAX - line->size;
         size_t step = part < room ? part : room;
 
-        memcpy(stream->line + stream->line_size, bytes, step);
-        stream->line_size += step;
+        memcpy(line->text + line->size, bytes, step);
+        line->size += step;
         bytes += step;
         size -= step;
         if (step == part && end != NULL) {
             bytes++;
             size--;
-            line_ends(output, stream);
-        } else if (stream->line_size == MST_OUTPUT_LINE_MAX) {
-            line_ends(output, stream);
+            line_ends(stream);
+        } else if (line->size == MST_OUTPUT_LINE_MAX) {
+            line_full(stream);
         }
     }
+    if (line->size > 0 && stream->shown && stream->shown_at_ns == 0) {
+        stream->shown_at_ns = mst_system_now_ns() + SHOWN_AFTER_NS;
+    }
+}
+
+/* It is written past the sinks. With the lock held, which is given up meanwhile. */
+static void report_failure(struct mst_output *output, int error)
+{
+    output->failure_told = true;
+    for (struct sink *sink = output->sinks; sink != NULL; sink = sink->next) {
+        mst_screen_part(&sink->screen);
+        sink_flush(sink);
+    }
+    (void)pthread_mutex_unlock(&output->lock);
+    output->failed(output->failed_ctx, error);
+    (void)pthread_mutex_lock(&output->lock);
 }
 
 /* Returns what the file took. With the lock held, which is given up while writing, as below. */
 static size_t feed_file(struct mst_output *output, struct mst_output_stream *stream, size_t size)
 {
+    bool failure = false;
     size_t wrote;
     int error;
 
@@ -173,31 +305,19 @@ static size_t feed_file(struct mst_output *output, struct mst_output_stream *str
     if (error != 0) {
         (void)close(stream->file);
         stream->file = -1; /* of this thread alone */
-        if (output->failed != NULL && !output->failure_told) {
-            output->failure_told = true;
-            output->failed(output->failed_ctx, error);
-        }
+        failure = output->failed != NULL && !output->failure_told;
     }
     (void)pthread_mutex_lock(&output->lock);
+    if (failure) {
+        report_failure(output, error);
+    }
     return wrote;
 }
 
-/* With the lock held, which is given up while writing: a reader may take its time. */
-static void write_out(struct mst_output *output, int to)
+static void stream_finish_line(struct mst_output_stream *stream)
 {
-    size_t wrote;
-
-    (void)pthread_mutex_unlock(&output->lock);
-    (void)write_all(to, output->out, output->out_size, &wrote); /* without a reader it is dropped */
-    output->out_size = 0;
-    (void)pthread_mutex_lock(&output->lock);
-}
-
-static void stream_finish_line(struct mst_output *output, struct mst_output_stream *stream)
-{
-    if (stream->line_size > 0) {
-        line_ends(output, stream);
-        write_out(output, stream->to);
+    if (stream->line.size > 0) {
+        line_ends(stream);
     }
 }
 
@@ -214,9 +334,9 @@ static void close_files(struct mst_output_stream *stream)
 
 static void stream_end(struct mst_output *output, struct mst_output_stream *stream)
 {
-    stream_finish_line(output, stream);
-    free(stream->line);
-    stream->line = NULL;
+    stream_finish_line(stream);
+    free(stream->line.text);
+    stream->line.text = NULL;
     /* Closing is not enough: a child that was just forked may have it too. */
     (void)epoll_ctl(output->epoll, EPOLL_CTL_DEL, stream->from, NULL);
     close_files(stream);
@@ -231,15 +351,13 @@ static void stream_take(struct mst_output *output, struct mst_output_stream *str
     keep_tail(stream, output->in, size);
     if (stream->file >= 0) {
         filed = feed_file(output, stream, size);
-        take(output, stream, output->in, filed);
+        take(stream, output->in, filed);
         stream->shown = stream->shown || stream->file < 0;
     }
-    take(output, stream, output->in + filed, size - filed);
-    write_out(output, stream->to);
+    take(stream, output->in + filed, size - filed);
 }
 
-/* Reads once, which does not block, and writes the whole lines at once, so that two ranks' lines
- * never mix. With the lock held: what is owed is exact. */
+/* Reads once, which does not block. With the lock held: what is owed is exact. */
 static void stream_read(struct mst_output *output, struct mst_output_stream *stream)
 {
     ssize_t got = read(stream->from, output->in, sizeof output->in);
@@ -255,7 +373,7 @@ static void stream_read(struct mst_output *output, struct mst_output_stream *str
 static void stream_free(struct mst_output_stream *stream)
 {
     free(stream->tail);
-    free(stream->line);
+    free(stream->line.text);
     free(stream);
 }
 
@@ -287,10 +405,29 @@ static void drain_on(struct mst_output *output)
         }
     }
     for (stream = output->streams; stream != NULL; stream = stream->next) {
-        stream_finish_line(output, stream);
+        stream_finish_line(stream);
     }
+    sinks_settle(output);
     output->draining = false;
     (void)pthread_cond_broadcast(&output->drained);
+}
+
+/* Shows what waits no longer for its end. Returns for how long nothing else does, as epoll_wait
+ * takes it. With the lock held. */
+static int streams_show(struct mst_output *output)
+{
+    uint64_t now_ns = mst_system_now_ns(), next_ns = UINT64_MAX;
+
+    for (struct mst_output_stream *stream = output->streams; stream != NULL;
+         stream = stream->next) {
+        if (stream->shown_at_ns != 0 && stream->shown_at_ns <= now_ns) {
+            stream->shown_at_ns = 0;
+            mst_screen_show(&stream->to->screen, &stream->line);
+        } else if (stream->shown_at_ns != 0 && stream->shown_at_ns < next_ns) {
+            next_ns = stream->shown_at_ns;
+        }
+    }
+    return next_ns == UINT64_MAX ? -1 : (int)((next_ns - now_ns) / NS_PER_MS) + 1;
 }
 
 static void *output_main(void *arg)
@@ -300,11 +437,13 @@ static void *output_main(void *arg)
     (void)pthread_mutex_lock(&output->lock);
     while (!output->stopping) {
         struct epoll_event ready[READY_MAX];
-        int count;
+        int count, wait_ms;
 
         streams_forget(output);
+        wait_ms = streams_show(output);
+        sinks_settle(output);
         (void)pthread_mutex_unlock(&output->lock);
-        count = epoll_wait(output->epoll, ready, READY_MAX, -1);
+        count = epoll_wait(output->epoll, ready, READY_MAX, wait_ms);
         (void)pthread_mutex_lock(&output->lock);
         for (int i = 0; i < count; i++) {
             if (ready[i].data.ptr != NULL) {
@@ -330,13 +469,18 @@ static void output_release(struct mst_output *output)
         close_files(stream);
         stream_free(stream);
     }
+    while (output->sinks != NULL) {
+        struct sink *sink = output->sinks;
+
+        output->sinks = sink->next;
+        free(sink);
+    }
     if (output->bell >= 0) {
         (void)close(output->bell);
     }
     if (output->epoll >= 0) {
         (void)close(output->epoll);
     }
-    free(output->out);
     free(output);
 }
 
@@ -357,8 +501,7 @@ muster_status mst_output_new(struct mst_output **out, bool label)
     output->label = label;
     output->bell = mst_system_event();
     output->epoll = epoll_create1(EPOLL_CLOEXEC);
-    output->out = malloc(OUT_ROOM);
-    if (output->bell < 0 || output->out == NULL || !listen_to(output, output->bell, NULL)) {
+    if (output->bell < 0 || !listen_to(output, output->bell, NULL)) {
         output_release(output);
         return MUSTER_ENOMEM;
     }
@@ -408,16 +551,17 @@ int mst_output_open(struct mst_output *output, uint32_t index, int to, struct ms
         return -1;
     }
     stream->from = ends[0];
-    stream->to = to;
     stream->file = file.fd;
     stream->shown = file.fd < 0 || file.tee;
-    stream->line = malloc(MST_OUTPUT_LINE_MAX);
+    stream->line.text = malloc(MST_OUTPUT_LINE_MAX);
+    stream->line.order = index;
     if (output->label && index != MST_OUTPUT_NO_LABEL) {
-        stream->label_size =
-            (size_t)snprintf(stream->label, sizeof stream->label, "[%u]: ", (unsigned)index);
+        stream->line.label_size = (size_t)snprintf(stream->line.label, sizeof stream->line.label,
+                                                   "[%u]: ", (unsigned)index);
     }
     (void)pthread_mutex_lock(&output->lock);
-    if (stream->line == NULL || !listen_to(output, ends[0], stream)) {
+    stream->to = sink_of(output, to);
+    if (stream->line.text == NULL || stream->to == NULL || !listen_to(output, ends[0], stream)) {
         (void)pthread_mutex_unlock(&output->lock);
         close_files(stream);
         stream_free(stream);

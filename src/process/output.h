@@ -2,9 +2,10 @@
 #ifndef MST_PROCESS_OUTPUT_H
 #define MST_PROCESS_OUTPUT_H
 
-/* What the ranks print: whole lines, each under the label of its rank, "[2]: ...". On a thread of
- * its own, because a terminal that is held up may hold up the ranks' output and nothing else: a
- * process that dies then is still noticed, told and started again.
+/* What the ranks print: lines, each under the label of its rank, "[2]: ..."; those that are not at
+ * their end, too (process/screen.h). On a thread of its own, because a terminal that is held up may
+ * hold up the ranks' output and nothing else: a process that dies then is still noticed, told and
+ * started again.
  *
  * A stream may have a file, which gets its bytes as they are. What a file does not take comes out
  * as lines: a full disk loses no output and ends no rank. */
@@ -17,6 +18,9 @@
 
 /* Longer lines come out in pieces. */
 #define MST_OUTPUT_LINE_MAX 8192u
+
+/* A part of a line waits so long for its rest. */
+#define MST_OUTPUT_SHOWN_AFTER_MS 200u
 
 /* What is kept of a last line, and of all last lines. */
 #define MST_OUTPUT_LAST_MAX 256u

@@ -37,9 +37,8 @@ def run(spawn, muster):
 
 
 def test_lines_are_labelled(muster):
-    """Ranks write to stdout and stderr. Each line is labelled with the index, a part of a line
-    waits for its rest, a very long one comes in pieces, and an end without newline is not
-    lost."""
+    """Ranks write to stdout and stderr. Each line is labelled with the index, and an end without
+    newline is not lost."""
     done = muster("run", "-n", 2, "--", "sh", "-c", "echo hi; echo oh >&2; printf part")
     assert done.returncode == 0
     assert sorted(done.stdout.splitlines()) == ["[0]: hi", "[0]: part", "[1]: hi", "[1]: part"]

@@ -58,9 +58,9 @@ static void scene_close(struct scene *scene, char *all, size_t room)
     close(scene->out[0]);
 }
 
-/* Ranks write lines. Each is labelled with the index, and a part of a line waits for its rest.
- * [What ranks get] */
-static void lines_are_labelled_and_a_part_waits_for_its_rest(void **state)
+/* Ranks write lines. Each is labelled with the index, also one that comes in parts. [What ranks
+ * get] */
+static void lines_are_labelled_also_those_that_come_in_parts(void **state)
 {
     struct scene scene;
     char all[256];
@@ -157,6 +157,95 @@ static void who_holds_the_pipe_is_not_waited_for(void **state)
     assert_memory_equal(all, "[7]: one\n[7]: part\n", (size_t)got);
     scene_close(&scene, all, sizeof all);
     assert_string_equal(all, "");
+}
+
+/* Waits until `text` has come out, and nothing else. */
+static void comes_out(const struct scene *scene, const char *text)
+{
+    char all[256];
+    size_t size = 0;
+
+    while (size < strlen(text)) {
+        ssize_t got = read(scene->out[0], all + size, sizeof all - 1 - size);
+
+        assert_true(got > 0);
+        size += (size_t)got;
+    }
+    all[size] = '\0';
+    assert_string_equal(all, text);
+}
+
+/* A rank writes a part of a line and runs on. The part comes out by itself, its rest follows, and
+ * the line is kept whole for the last line of the run. [Output as it comes] */
+static void a_part_of_a_line_comes_out_by_itself(void **state)
+{
+    char last[MST_OUTPUT_LAST_MAX], all[256];
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, true);
+    says(&scene, "no ");
+    comes_out(&scene, "[7]: no ");
+    says(&scene, "memory\n");
+    comes_out(&scene, "memory\n");
+    mst_output_last(scene.output, scene.stream, last);
+    assert_string_equal(last, "no memory");
+    says(&scene, "\r10%");
+    comes_out(&scene, "[7]: 10%");
+    says(&scene, "\r20%\r");
+    scene_close(&scene, all, sizeof all);
+    assert_string_equal(all, "\r[7]: 20%\r\n");
+}
+
+/* Output and errors go into one pipe, and a line is not at its end when another one comes. It is
+ * broken there, under whichever number the pipe is open. [Output as it comes] */
+static void streams_into_one_pipe_break_each_others_lines(void **state)
+{
+    struct mst_output_stream *stream;
+    struct scene scene;
+    char all[256];
+    int in, again;
+
+    (void)state;
+    scene_open(&scene, true);
+    again = dup(scene.out[1]);
+    in = mst_output_open(scene.output, 3, again, no_file, &stream);
+    says(&scene, "10%");
+    comes_out(&scene, "[7]: 10%");
+    assert_int_equal(write(in, "x\n", 2), 2);
+    close(in);
+    mst_output_drain(scene.output);
+    says(&scene, " 20%");
+    close(again);
+    scene_close(&scene, all, sizeof all);
+    assert_string_equal(all, "\n[3]: x\n[7]:  20%\n");
+}
+
+/* A bar has more versions than a line has room for. Not one is cut, and its last one is kept for
+ * the last line of the run. [Output as it comes] */
+static void a_bar_of_many_versions_is_not_cut(void **state)
+{
+    static char all[1 << 17], expected[1 << 17];
+    char last[MST_OUTPUT_LAST_MAX], version[32];
+    size_t size = 0;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, true);
+    for (int i = 0; i < 4000; i++) {
+        (void)snprintf(version, sizeof version, "\r%d", i);
+        says(&scene, version);
+        size += (size_t)snprintf(expected + size, sizeof expected - size, "%s[7]: %d",
+                                 i > 0 ? "\r" : "", i);
+    }
+    expected[size] = '\n';
+    close(scene.in);
+    mst_output_drain(scene.output);
+    mst_output_last(scene.output, scene.stream, last);
+    assert_string_equal(last, "3999");
+    scene.in = -1;
+    scene_close(&scene, all, sizeof all);
+    assert_string_equal(all, expected);
 }
 
 static void *drain_main(void *output)
@@ -396,12 +485,15 @@ static void the_tail_is_the_last_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_are_labelled_and_a_part_waits_for_its_rest),
+        cmocka_unit_test(lines_are_labelled_also_those_that_come_in_parts),
         cmocka_unit_test(labels_can_be_left_out),
         cmocka_unit_test(a_line_without_end_comes_in_pieces),
         cmocka_unit_test(the_last_line_with_words_is_kept),
         cmocka_unit_test(who_is_not_read_is_not_lost),
         cmocka_unit_test(who_holds_the_pipe_is_not_waited_for),
+        cmocka_unit_test(a_part_of_a_line_comes_out_by_itself),
+        cmocka_unit_test(streams_into_one_pipe_break_each_others_lines),
+        cmocka_unit_test(a_bar_of_many_versions_is_not_cut),
         cmocka_unit_test(a_reader_that_is_held_up_loses_nothing),
         cmocka_unit_test(what_is_of_no_rank_has_no_label),
         cmocka_unit_test(a_file_gets_the_bytes_as_they_are),
