@@ -136,7 +136,9 @@ struct muster_view {
  * A rank without an index takes it from its launcher (srun, mpirun, torchrun and others; `muster
  * env` shows what it finds), and so it does with the size and the job's name. Variables that
  * contradict each other or are incomplete are refused, never guessed from. The first ranks of a job
- * at an address must set its size (or join_wait_ms): EINVAL.
+ * at an address must set its size (or join_wait_ms): EINVAL. Where `muster run` started another
+ * process that opened as a worker, not all ranks can come: EINVAL too, naming it. A process that is
+ * both opens its rank first.
  *
  * Without an address, a program started alone becomes a job of one: the library starts `muster
  * serve` as its child. Ranks that their launcher started all on this machine share one service; the

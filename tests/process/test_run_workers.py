@@ -10,10 +10,11 @@ import re
 import signal
 
 import pytest
-from conftest import BUILD
+from conftest import BUILD, MUSTER
 from running import until
 
 WORKER = BUILD / "tests" / "process" / "run_worker"
+HELLO = MUSTER.parent / "hello"
 COUNT = 3
 SHORT_LEASE = "1s"
 
@@ -84,3 +85,15 @@ def test_the_first_cause_knows_that_it_was_a_worker(run):
     assert started.wait() != 0
     (cause,) = started.log.having("first cause: ")
     assert re.search(rf"#0 \(pid {pid}\) .*, \d+ ms after its start, as a worker of the job", cause)
+
+
+def test_a_rank_beside_workers_is_refused_and_told_what_to_do(muster):
+    """One process of a run opens as a rank, the others as workers, before or after it. The rank is
+    refused with one line, which names a worker and says what to do; the run ends with it."""
+    done = muster("run", "-j", "mixed", "--max-restarts", 0, "-n", 1, HELLO, ":", "-n", 2, WORKER)
+    assert done.returncode == 1
+    assert re.search(
+        r"^\[0\]: hello: join job 'mixed': this rank would wait forever for the others, as "
+        r"#[12] \(pid \d+, node \S+\) is a worker: open this one with options.role = "
+        r"MUSTER_ROLE_WORKER too \(a coordinator needs no rank\), or all of them as ranks$",
+        done.stderr, re.M), done.stderr

@@ -383,13 +383,25 @@ static muster_status reach(struct muster_client *client, const char *whose, uint
     return status;
 }
 
+struct joining {
+    struct mst_call call;
+    char worker[320]; /* in the way of the ranks; empty: none is */
+};
+
 /* A member with a rank takes over the job's count. One without continues from its own, but not from
  * beyond the job's: only members of a run learn of its end. */
 static muster_status joined(struct mst_call *call, const struct mst_reply *reply)
 {
+    struct joining *joining = MST_CONTAINER(call, struct joining, call);
     struct muster_client *client = call->client;
     uint64_t number = reply->number > 0 ? (uint64_t)reply->number : 0;
 
+    if (reply->status == MUSTER_EINVAL && reply->detail.who_count > 0) {
+        const struct mst_who *who = &reply->detail.who[0];
+
+        mst_text_print(joining->worker, sizeof(joining->worker), "#%u (pid %" PRIu64 ", node %.*s)",
+                       who->index, who->pid, MST_SLICE_ARGS(who->host));
+    }
     if (reply->status == MUSTER_OK &&
         (reply->view.rank != MST_RANK_NONE || number < client->heard)) {
         client->heard = number;
@@ -418,11 +430,11 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
     struct mst_text text = mst_text_in(what, sizeof(what));
     muster_status status;
     size_t name_end;
-    struct mst_call call = {
-        .client = client,
-        .what = what,
-        .request = {.command = MST_JOIN, .join.spare = true, .join.heard = client->heard},
-        .take = joined};
+    struct joining joining = {
+        .call = {.client = client,
+                 .what = what,
+                 .request = {.command = MST_JOIN, .join.spare = true, .join.heard = client->heard},
+                 .take = joined}};
 
     if (client->role == MST_ROLE_OBSERVER) {
         return MUSTER_OK;
@@ -434,11 +446,17 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
         mst_text_format(&text, ", after " MST_SECONDS,
                         MST_SECONDS_ARGS((deadline_ns - client->opened_ns) / NS_PER_MS));
     }
-    call.timeout_ms = timeout_ms;
-    status = mst_lib_make(&call, &how);
-    if (status == MUSTER_EINVAL && !call.local) {
+    joining.call.timeout_ms = timeout_ms;
+    status = mst_lib_make(&joining.call, &how);
+    if (status == MUSTER_EINVAL && !joining.call.local) {
         what[name_end] = '\0';
-        return mst_lib_refuse(err, what, "%s", no_size);
+        return joining.worker[0] == '\0'
+                   ? mst_lib_refuse(err, what, "%s", no_size)
+                   : mst_lib_refuse(err, what,
+                                    "this rank would wait forever for the others, as %s is a "
+                                    "worker: open this one with options.role = MUSTER_ROLE_WORKER "
+                                    "too (a coordinator needs no rank), or all of them as ranks",
+                                    joining.worker);
     }
     if (status != MUSTER_OK) {
         leave_out(err, what, name_end, strlen(what));

@@ -185,14 +185,52 @@ static void settle_seal(struct mst_job *job)
     }
 }
 
+/* A process that an agent of the run started, and that came as a worker: no rank will come to its
+ * place. Workers that were started otherwise have indices of their own, beside those of ranks.
+ * NULL: there is none, or the job starts without it. */
+static struct mst_member *worker_in_the_way(const struct mst_job *job)
+{
+    bool waits_for_all = job->size != 0 && job->join_wait_ms == 0 && job->max_size == 0;
+    struct mst_member *worker = waits_for_all ? mst_member_from(job, MST_ROLE_WORKER, 0) : NULL;
+
+    for (; worker && worker->role == MST_ROLE_WORKER && worker->index < job->size;
+         worker = mst_member_next(worker)) {
+        const struct mst_member *rank = mst_member_find(job, MST_ROLE_RANK, worker->index);
+
+        if (!worker->end && worker->agent < MST_HELPERS_FROM && (!rank || rank->end)) {
+            return worker;
+        }
+    }
+    return NULL;
+}
+
+/* They would wait forever. */
+static void refuse_beside(struct mst_job *job, struct mst_member *worker)
+{
+    MST_EACH(member, &job->ready, struct mst_member, in_ready) {
+        struct mst_waiter *join = member->session->join;
+
+        if (join) {
+            mst_waiter_name_holder(join, worker);
+            mst_waiter_answer(join, MUSTER_EINVAL);
+        }
+    }
+}
+
 static void settle_from_nobody(struct mst_job *job)
 {
     struct mst_core *core = job->core;
     struct mst_seating seating;
+    struct mst_member *worker;
 
     if (job->alive > 0 || job->ready_count == 0) {
         mst_alarm_clear(core, &job->join_alarm);
         job->join_due = false;
+        return;
+    }
+    worker = worker_in_the_way(job);
+    if (worker) {
+        refuse_beside(job, worker);
         return;
     }
     seating = mst_seating_plan(job);

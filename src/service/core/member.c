@@ -234,6 +234,7 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     member->heard_ns = session->heard_ns;
     member->job->living += member->role == MST_ROLE_RANK;
     mst_member_touch(member);
+    mst_job_mark(member->job); /* a worker may be in the way of ranks that wait */
     tell_admitted(member);
     if (!session->join) {
         return;
