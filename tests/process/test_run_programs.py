@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 from conftest import MUSTER
+from nodes import joining
 
 HELLO = MUSTER.parent / "hello"
 
@@ -58,9 +59,22 @@ def test_spares_run_the_last_program(muster):
 
 def test_the_line_for_the_other_nodes_has_all_programs(spawn):
     """A run of two programs has a second node. The line to type there has both, each with its `-n`."""
-    run = spawn("run", "--nnodes", 2, "-n", 1, "true", ":", "-n", 2, "sh", "-c", "exit 0")
+    run = spawn("run", "--nnodes", 2, "--listen", "127.0.0.1:0", "-n", 1, "true", ":",
+                "-n", 2, "sh", "-c", "exit 0")
     line = run.log.wait_for("2 nodes: on the other 1: muster run --join")
     assert line.endswith(" -n 1 -- true : -n 2 -- sh -c 'exit 0'")
+
+
+def test_another_node_may_run_another_program(spawn):
+    """Node 0 runs two programs, and the other node a third one at all its places. They are one run, and
+    indices count on over the nodes."""
+    show = "echo $0 $MUSTER_INDEX"
+    first = spawn("run", "--no-label", "--nnodes", 2, "--listen", "127.0.0.1:0",
+                  "-n", 1, "sh", "-c", show, "a", ":", "-n", 2, "sh", "-c", show, "b")
+    words = joining(first)
+    other = spawn("run", "--no-label", *words[:words.index("-n")], "-n", 3, "--", "sh", "-c", show, "c")
+    assert (first.wait(), other.wait()) == (0, 0)
+    assert sorted(first.out.lines + other.out.lines) == ["a 0", "b 1", "b 2", "c 3", "c 4", "c 5"]
 
 
 def test_a_colon_at_the_end_is_an_argument(muster):
