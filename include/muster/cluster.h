@@ -10,6 +10,7 @@
  *       status = muster_cluster_schedule(cluster, "square", &part, 1, NULL, -1, &closure[i], &err);
  *   status = muster_cluster_join(cluster, -1, &err);
  *   status = muster_closure_fetch(closure[0], -1, &parts, &part_count, &err);
+ *   status = muster_cluster_dismiss(cluster, -1, &err);
  *
  * A *closure* is one scheduled call (a task); each run of it is an *attempt*. While a worker is
  * lost, frozen or cut off, its closures run elsewhere; only a line in the log reports it. An error

@@ -146,22 +146,24 @@ def test_squares_coordinator(env):
 
 
 RUNS = 20
+COORDINATOR = "exec cluster_squares_coordinator"
 
 
 @pytest.fixture
 def squares(job, tmp_path):
-    """squares(flags...): a run of the two whose coordinator waits for go() before it begins, and whose
-    exit status is CODE."""
-    script, go = tmp_path / "coordinator", tmp_path / "go"
-    script.write_text(f"#!/bin/sh\nwhile ! test -e '{go}'; do sleep 0.02; done\n"
-                      'cluster_squares_coordinator && exit "$1"\n')
-    script.chmod(0o755)
+    """squares(how, flags...): a run of the two whose coordinator waits for go() before it begins. `how`
+    is a line of a shell that starts it, below the process of the run or in its place: pid()."""
+    script, go, pid = tmp_path / "coordinator", tmp_path / "go", tmp_path / "pid"
 
-    def start(code, *flags):
+    def start(how, *flags):
         go.unlink(missing_ok=True)
-        return job(f"muster run --no-label -n 1 {script} {code} : -n 4 cluster_squares_worker", *flags)
+        script.write_text(f"#!/bin/sh\necho $$ >'{pid}'\nwhile ! test -e '{go}'; do sleep 0.02; done\n"
+                          f"{how}\n")
+        script.chmod(0o755)
+        return job(f"muster run --no-label -n 1 {script} : -n 4 cluster_squares_worker", *flags)
 
     start.go = go.touch
+    start.pid = lambda: int(pid.read_text())
     return start
 
 
@@ -170,7 +172,7 @@ def test_squares_worker_is_killed_when_the_cluster_is_dismissed(squares, muster)
     one are killed, in the middle of the dismissal or after it. Both are started again unless they had
     ended, and end at once; the run ends with the coordinator's exit status. [The end of a cluster]"""
     for _ in range(RUNS):
-        run = squares(0, "--lease", LONG_LEASE)
+        run = squares(COORDINATOR, "--lease", LONG_LEASE)
         workers = members_of(muster, 4)
         os.kill(workers[4], signal.SIGSTOP)
         squares.go()
@@ -182,10 +184,24 @@ def test_squares_worker_is_killed_when_the_cluster_is_dismissed(squares, muster)
         assert run.log.having(f"#4 (pid {workers[4]}) was killed by signal 9 (Killed); starting it again")
 
 
+def test_squares_coordinator_is_killed_when_it_dismisses(squares, muster):
+    """Ten times: the coordinator is killed once it has its sum, before it dismisses, while it does or
+    after it. It is started again unless it had ended, and does the work again only if no worker was
+    dismissed; the run ends with 0. [The end of a cluster]"""
+    for _ in range(RUNS // 2):
+        run = squares(COORDINATOR)
+        members_of(muster, 4)
+        squares.go()
+        run.out.wait_for(SQUARES)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(squares.pid(), signal.SIGKILL)
+        assert ended(run) in ([SQUARES], [SQUARES, SQUARES])
+
+
 def test_a_run_ends_with_the_status_of_a_coordinator_that_dismissed(squares, muster):
     """A coordinator dismisses its cluster, and then exits with status 3. Its workers have ended, and the
     run ends with status 3. [The end of a cluster]"""
-    run = squares(3, "--max-restarts", "0")
+    run = squares("cluster_squares_coordinator && exit 3", "--max-restarts", "0")
     members_of(muster, 4)
     squares.go()
     assert run.wait() == 3
