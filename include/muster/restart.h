@@ -65,11 +65,12 @@ struct muster_restart_options {
     size_t size;                /* sizeof */
     int64_t barrier_timeout_ms; /* 120 s: a rank that misses the seal is evicted */
     /* SIGRTMIN + 7. Sent to the function's thread so that a blocking system call returns EINTR;
-     * repeated until the function has returned; never sent inside an atomic section. During the run
-     * its handler is empty and has no SA_RESTART, and the calling thread does not block it; both
-     * are restored afterwards. EINVAL: a signal for which the application has a handler, or that is
-     * a preemption notice. The function must not block it. Negative: no signal; only muster calls
-     * and abort callbacks interrupt the function. */
+     * repeated until the function has returned; never sent inside an atomic section, nor, for half
+     * of hard_timeout, in a write of stdout or stderr, which would lose what stdio has buffered.
+     * During the run its handler is empty and has no SA_RESTART, and the calling thread does not
+     * block it; both are restored afterwards. EINVAL: a signal for which the application has a
+     * handler, or that is a preemption notice. The function must not block it. Negative: no signal;
+     * only muster calls and abort callbacks interrupt the function. */
     int interrupt_signal;
 
     /* Disables restarts (MUSTER_ENABLED=0): muster_restart_run calls the function once and returns

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(program restart_refused restart_single)
+foreach(program print_rank restart_refused restart_single)
     add_executable(${program} ${program}.c)
     target_link_libraries(${program} PRIVATE mst_flags muster Threads::Threads)
 endforeach()

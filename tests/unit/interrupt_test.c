@@ -11,11 +11,16 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +29,7 @@
 
 struct sender {
     const struct mst_interrupt *interrupt;
+    void (*send)(const struct mst_interrupt *interrupt);
     sem_t returned;
 };
 
@@ -34,7 +40,7 @@ static void *send_until_returned(void *ctx)
     struct timespec until;
 
     do {
-        mst_interrupt_send(sender->interrupt);
+        sender->send(sender->interrupt);
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += 1000000;
         if (until.tv_nsec >= 1000000000) {
@@ -46,6 +52,7 @@ static void *send_until_returned(void *ctx)
 }
 
 static int pair[2];
+static volatile sig_atomic_t counted;
 
 static int block_read(void)
 {
@@ -87,9 +94,10 @@ static void test_calls_are_freed(void **state)
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+    for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(calls[0]); i++) {
         struct mst_interrupt interrupt;
-        struct sender sender = {.interrupt = &interrupt};
+        struct sender sender = {.interrupt = &interrupt,
+                                .send = i % 2 ? mst_interrupt_send : mst_interrupt_send_sparing};
         pthread_t thread;
         int rc;
         int error;
@@ -97,7 +105,7 @@ static void test_calls_are_freed(void **state)
         assert_int_equal(mst_interrupt_arm(&interrupt, mst_interrupt_standard(), NULL), MUSTER_OK);
         sem_init(&sender.returned, 0, 0);
         assert_int_equal(pthread_create(&thread, NULL, send_until_returned, &sender), 0);
-        rc = calls[i]();
+        rc = calls[i / 2]();
         error = errno;
         sem_post(&sender.returned);
         pthread_join(thread, NULL);
@@ -108,6 +116,145 @@ static void test_calls_are_freed(void **state)
     }
     close(pair[0]);
     close(pair[1]);
+}
+
+/* ---- stdout and stderr ---- */
+
+static sem_t holds, released;
+
+static void *hold_stderr(void *arg)
+{
+    flockfile(stderr);
+    sem_post(&holds);
+    sem_wait(&released);
+    funlockfile(stderr);
+    return arg;
+}
+
+/* Another thread holds stderr while this one is blocked in `recv`. That is known from the kernel,
+ * and this one is freed all the same. */
+static void test_a_stream_that_another_thread_holds_spares_nobody(void **state)
+{
+    struct mst_interrupt interrupt;
+    struct sender sender = {.interrupt = &interrupt, .send = mst_interrupt_send_sparing};
+    pthread_t holder, thread;
+    int rc, error;
+
+    (void)state;
+    sem_init(&holds, 0, 0);
+    sem_init(&released, 0, 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(pthread_create(&holder, NULL, hold_stderr, NULL), 0);
+    sem_wait(&holds);
+    assert_int_equal(mst_interrupt_arm(&interrupt, mst_interrupt_standard(), NULL), MUSTER_OK);
+    sem_init(&sender.returned, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, send_until_returned, &sender), 0);
+    rc = block_recv();
+    error = errno;
+    sem_post(&sender.returned);
+    pthread_join(thread, NULL);
+    sem_post(&released);
+    pthread_join(holder, NULL);
+    mst_interrupt_disarm(&interrupt);
+    close(pair[0]);
+    close(pair[1]);
+    assert_int_equal(rc, -1);
+    assert_int_equal(error, EINTR);
+}
+
+static void count(int signal)
+{
+    (void)signal;
+    counted++;
+}
+
+struct reader {
+    const struct mst_interrupt *interrupt;
+    int fd;
+    int before; /* signals, while the pipe was full */
+};
+
+static bool in_write(pid_t tid)
+{
+    char path[64], call[8] = "";
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!read(fd, call, sizeof(call) - 1);
+        close(fd);
+    }
+    return strtol(call, NULL, 10) == SYS_write;
+}
+
+/* Interrupts the thread while it waits in its write, then reads what it has to say. */
+static void *interrupt_and_read(void *ctx)
+{
+    struct reader *reader = ctx;
+    char bytes[4096];
+
+    while (!in_write(reader->interrupt->tid)) {
+        (void)sched_yield();
+    }
+    for (int i = 0; i < 100; i++) {
+        mst_interrupt_send_sparing(reader->interrupt);
+    }
+    reader->before = counted;
+    while (read(reader->fd, bytes, sizeof(bytes)) > 0) {
+    }
+    return NULL;
+}
+
+/* What `stream` writes goes to a full pipe; its own end comes back. */
+static int fill(FILE *stream, int ends[2])
+{
+    int own = dup(fileno(stream));
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    while (write(ends[1], "", 1) == 1) {
+    }
+    assert_int_equal(fcntl(ends[0], F_SETFL, 0), 0);
+    assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+    assert_true(dup2(ends[1], fileno(stream)) >= 0);
+    close(ends[1]);
+    return own;
+}
+
+/* A thread prints to stdout, or stderr, and waits in a full pipe. No signal is sent to it, and what
+ * it prints is printed. Then one is. */
+static void test_a_thread_that_prints_is_spared(void **state)
+{
+    FILE *const streams[] = {stdout, stderr};
+    const struct sigaction counts = {.sa_handler = count};
+    struct mst_interrupt interrupt;
+
+    (void)state;
+    assert_int_equal(mst_interrupt_arm(&interrupt, mst_interrupt_standard(), NULL), MUSTER_OK);
+    sigaction(mst_interrupt_standard(), &counts, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        struct reader reader = {.interrupt = &interrupt};
+        int own, put, flushed, ends[2];
+        pthread_t thread;
+
+        (void)fflush(streams[i]);
+        counted = 0;
+        own = fill(streams[i], ends);
+        reader.fd = ends[0];
+        assert_int_equal(pthread_create(&thread, NULL, interrupt_and_read, &reader), 0);
+        put = fputs("a line\n", streams[i]);
+        flushed = fflush(streams[i]);
+        dup2(own, fileno(streams[i])); /* the pipe's end for the reader */
+        close(own);
+        pthread_join(thread, NULL);
+        close(ends[0]);
+        assert_true(put >= 0);
+        assert_int_equal(flushed, 0);
+        assert_int_equal(reader.before, 0);
+        mst_interrupt_send_sparing(&interrupt);
+        assert_int_equal(counted, 1);
+    }
+    mst_interrupt_disarm(&interrupt);
 }
 
 /* A run ends. Signal handler and signal mask are as before. */
@@ -212,6 +359,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_are_freed),
+        cmocka_unit_test(test_a_stream_that_another_thread_holds_spares_nobody),
+        cmocka_unit_test(test_a_thread_that_prints_is_spared),
         cmocka_unit_test(test_put_back),
         cmocka_unit_test(test_late_signal),
         cmocka_unit_test(test_refused),

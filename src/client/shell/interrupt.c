@@ -3,8 +3,13 @@
 #include "client/shell/interrupt.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/fail.h"
 #include "base/panic.h"
@@ -83,7 +88,8 @@ muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
     muster_status status;
     sigset_t set;
 
-    *interrupt = (struct mst_interrupt){.thread = pthread_self()};
+    *interrupt =
+        (struct mst_interrupt){.thread = pthread_self(), .tid = (pid_t)syscall(SYS_gettid)};
     if (signal == 0) {
         return MUSTER_OK;
     }
@@ -139,5 +145,54 @@ void mst_interrupt_send(const struct mst_interrupt *interrupt)
 {
     if (interrupt->signal != 0) {
         (void)pthread_kill(interrupt->thread, interrupt->signal);
+    }
+}
+
+/* Whether the thread is blocked in a system call that is no write. Where the kernel does not tell:
+ * false. */
+static bool waits_elsewhere(pid_t tid)
+{
+    char path[64], call[16] = "";
+    long number;
+    ssize_t size;
+    char *end;
+    int fd;
+
+    mst_text_print(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    size = read(fd, call, sizeof(call) - 1);
+    (void)close(fd);
+    number = size > 0 ? strtol(call, &end, 10) : -1; /* "running" has no number */
+    return size > 0 && end != call && number >= 0 && number != SYS_write && number != SYS_writev;
+}
+
+static bool take(FILE *const streams[2])
+{
+    if (ftrylockfile(streams[0]) != 0) {
+        return false;
+    }
+    if (ftrylockfile(streams[1]) != 0) {
+        funlockfile(streams[0]);
+        return false;
+    }
+    return true;
+}
+
+void mst_interrupt_send_sparing(const struct mst_interrupt *interrupt)
+{
+    FILE *const streams[2] = {stdout, stderr};
+
+    if (interrupt->signal == 0) {
+        return;
+    }
+    if (take(streams)) {
+        mst_interrupt_send(interrupt);
+        funlockfile(streams[1]);
+        funlockfile(streams[0]);
+    } else if (waits_elsewhere(interrupt->tid)) {
+        mst_interrupt_send(interrupt);
     }
 }

@@ -10,17 +10,25 @@
  * that arrives just before the call has no effect, so the sender repeats it until the function has
  * returned. The handler touches nothing and cannot corrupt memory.
  *
+ * A write to a full pipe ends as well, and stdio knows no EINTR: the C library marks the stream as
+ * failed and drops all that it has buffered, lines of which the caller was told that they are
+ * printed. So a thread in stdout or stderr is spared. The sender holds both streams while it sends:
+ * a stream that it cannot take is in use. It must be another thread then, as the kernel tells, or
+ * no signal is sent this time. Other streams are not known here.
+ *
  * Signal actions belong to the process, so runs in several threads share one, which is counted. */
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "muster/status.h"
 
 struct mst_interrupt {
     int signal; /* 0: this rung is off, all calls are no-ops */
     pthread_t thread;
+    pid_t tid;
     sigset_t mask; /* of the thread, as it was */
 };
 
@@ -41,5 +49,8 @@ bool mst_interrupt_uses(int signal);
 
 /* From any thread, while it is armed. */
 void mst_interrupt_send(const struct mst_interrupt *interrupt);
+
+/* The same, unless the thread may be in a write of stdout or stderr. */
+void mst_interrupt_send_sparing(const struct mst_interrupt *interrupt);
 
 #endif

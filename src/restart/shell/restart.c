@@ -100,9 +100,28 @@ static void effect_unwind(struct muster_restart *restart, const struct mst_resta
     }
 }
 
+static bool may_cut(const struct muster_restart *restart)
+{
+    return restart->inside && !mst_atomic_inside(&restart->atomic);
+}
+
+/* Lost lines are better than a lost process: a write of stdio that lasts is ended as well, when
+ * half of the time to the kill is over. */
+static bool spares(const struct muster_restart *restart)
+{
+    int64_t hard_ms = restart->settings.hard_ms;
+
+    return hard_ms < 0 || mst_lib_now_ns() < mst_after_ms(restart->cut_ns, (uint64_t)hard_ms / 2);
+}
+
 void mst_run_cut(struct muster_restart *restart)
 {
-    if (restart->inside && !mst_atomic_inside(&restart->atomic)) {
+    if (!may_cut(restart)) {
+        return;
+    }
+    if (spares(restart)) {
+        mst_interrupt_send_sparing(&restart->interrupt);
+    } else {
         mst_interrupt_send(&restart->interrupt);
     }
 }
@@ -126,6 +145,7 @@ static void effect_interrupt(struct muster_restart *restart)
 {
     if (!restart->cut) {
         restart->cut = true;
+        restart->cut_ns = mst_lib_now_ns();
         restart->at_cut = progress_of(restart);
         show_told(restart);
         mst_run_records_so_far(restart);
@@ -198,7 +218,9 @@ static void hook_poisoned(void *ctx)
 
     mst_atomic_tell(&restart->atomic);
     show_told(restart);
-    mst_run_cut(restart);
+    if (may_cut(restart)) { /* nothing repeats it */
+        mst_interrupt_send(&restart->interrupt);
+    }
 }
 
 static void handle_free(void *ctx)

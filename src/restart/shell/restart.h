@@ -91,6 +91,7 @@ struct muster_restart {
     bool owe_enter, owe_unwind, owe_assign;
     struct muster_place *places; /* to be numbered; the machine's */
     size_t place_count;
+    uint64_t cut_ns;                    /* since when */
     struct mst_restart_progress at_cut; /* how far it had come as it was cut short */
     bool finished;
     muster_status status;
