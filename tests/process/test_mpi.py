@@ -11,8 +11,10 @@ import signal
 
 import pytest
 
+from conftest import MUSTER, Process
 from mpi import SIZE, Launcher, saves_and_goes_on
 from saving import noting, on_disk_first
+from test_demo import CHARLM, HOLD, STEPS, ended, events, folder, result  # noqa: F401
 from test_discover import MPI, env, installed  # noqa: F401
 
 
@@ -86,3 +88,22 @@ def test_sigterm_to_mpirun_of_open_mpi_is_the_end(launcher):
     run = launcher("openmpi").begin()
     run.signal(signal.SIGTERM)
     assert run.wait() == 1
+
+
+def test_mpirun_starts_muster_run_which_replaces_a_killed_rank(env, folder, started):  # noqa: F811
+    """`mpirun -n 3 muster run -n 1 -- PROG`: Open MPI's launcher starts one `muster run` per task,
+    and these are the nodes of one job. A rank is killed: its `muster run` starts it again, the
+    others go on in their processes, and `mpirun` ends with 0. [discover / Finding a place]"""
+    command, _ = installed("openmpi")
+    run = Process([*command, SIZE, MUSTER, "run", "-n", 1, "--max-restarts", 1, "--", CHARLM, "--steps",
+                   STEPS, folder], {**env, "CHARLM_HOLD": str(HOLD)})
+    started.append(run)
+    run.out.wait_for(" holding ")
+    run.out.wait_for(" started ", count=SIZE)
+    pids = {event.index: int(event["pid"]) for event in events(run, "started")}
+    os.kill(pids[1], signal.SIGKILL)
+    assert ended(run) == 0, "\n".join(run.log.lines)
+    assert result(run)["steps"] == str(STEPS)
+    assert run.log.having(f"rank 1 (#1, pid {pids[1]}) was killed by signal 9", "starting it again (1 of 1)")
+    again = [(event.index, int(event["pid"])) for event in events(run, "started")]
+    assert len(again) == SIZE + 1 and {index for index, pid in again if pid not in pids.values()} == {1}
