@@ -29,8 +29,8 @@ def command_of(name, folder):
 def example(env):
     """example(name): what it says, line by line, without the numbers of the ranks before them."""
 
-    def run(name, file=None, folder="restart"):
-        command = command_of(name, folder)
+    def run(name, file=None, folder="restart", more=""):
+        command = command_of(name, folder) + more
         assert ("FILE" in command) == (file is not None)
         if file:
             command = command.replace("FILE", str(file))
@@ -82,6 +82,18 @@ def test_spare(example):
     assert {first[0], first[2]} < set(last.values())
     if max(attempts) == 1:  # on a machine with time for it, the spare was waiting at the loss
         assert spare in last.values()
+
+
+def test_neighbour_copy(example):
+    """`neighbour_copy`: one of four is killed. Its replacement gets the data from the next rank's
+    memory, of the last save, and the result has the same bits as that of a run in which none
+    dies."""
+    calm, _ = example("neighbour_copy", more=" calm")
+    said, log = example("neighbour_copy")
+    assert "rank 1 (#1, pid" in log and "was killed by signal 9" in log
+    (result,) = calm
+    assert re.fullmatch(r"result \d+\.\d+ after step 90", result)
+    assert said == ["rank 1 has its data from rank 2, of step 40", result]
 
 
 def test_respawn(example):
