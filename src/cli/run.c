@@ -46,6 +46,20 @@ static bool read_nodes(const char *text, uint32_t *min_out, uint32_t *max_out)
     return true;
 }
 
+/* "3" or "none". False: it is neither. */
+static bool read_input(const char *text, uint32_t *index_out)
+{
+    char *end = NULL;
+    unsigned long index = strtoul(text, &end, 10);
+
+    if (strcmp(text, "none") == 0) {
+        *index_out = MST_RUN_NO_INPUT;
+        return true;
+    }
+    *index_out = (uint32_t)index;
+    return *text >= '0' && *text <= '9' && *end == '\0' && index < MST_RUN_SIZE_MAX;
+}
+
 static const char *text_of(const struct mst_cli *cli, const char *name)
 {
     const char *text = given(cli, name) ? mst_cli_text(cli, name) : NULL;
@@ -135,6 +149,11 @@ static int check(const struct mst_cli *cli, const struct mst_run_options *option
         return mst_cli_usage(cli, "--max-size %u is less than the %u ranks of the job",
                              (unsigned)options->max_size, (unsigned)options->size);
     }
+    if (options->join == NULL && options->input != MST_RUN_NO_INPUT &&
+        options->input >= mst_run_indices(options)) {
+        return mst_cli_usage(cli, "--input %u: the indices of the job are 0 to %u",
+                             (unsigned)options->input, (unsigned)mst_run_indices(options) - 1);
+    }
     return check_nodes(cli, options);
 }
 
@@ -206,7 +225,7 @@ static int run(struct mst_cli *cli)
         .tee = number(cli, "tee") != 0,
         .report = text_of(cli, "report"),
     };
-    const char *nodes = text_of(cli, "nnodes");
+    const char *nodes = text_of(cli, "nnodes"), *input = mst_cli_text(cli, "input");
     struct mst_launched launched;
     struct mst_cli_hosts hosts;
     int code;
@@ -214,10 +233,14 @@ static int run(struct mst_cli *cli)
     if (nodes != NULL && !read_nodes(nodes, &options.nodes_min, &options.nodes_max)) {
         return mst_cli_usage(cli, "--nnodes %s: a number of nodes or MIN:MAX is expected", nodes);
     }
+    if (!read_input(input, &options.input)) {
+        return mst_cli_usage(cli, "--input %s: the index of a rank or 'none' is expected", input);
+    }
     code = mst_cli_hosts_take(cli, &hosts, &options);
     if (code == MST_CLI_OK) {
         code = take_secret(cli, &options);
     }
+
     if (code == MST_CLI_OK) {
         code = mst_launched_take(&options, &launched);
     }
@@ -250,8 +273,9 @@ const struct mst_cli_command mst_cli_run = {
         "Each rank gets MUSTER_*, RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT "
         "and the other variables that torchrun sets. A failed rank is restarted if any rank "
         "has opened a muster client. When no restart is left the run ends, and its last "
-        "line names the first cause. A rank's standard input is empty. Its child processes "
-        "end with it, also when muster run is killed, except a process that has left the "
+        "line names the first cause. Index 0, or --input INDEX, gets the standard input; "
+        "that of the others is empty. The child processes of a rank end with it, also when "
+        "muster run is killed, except a process that has left the "
         "rank's process group. SIGTERM, SIGINT, SIGHUP and SIGQUIT reach all ranks and end "
         "the run within the grace time; SIGUSR1 and SIGUSR2 are passed on.\n"
         "\n"

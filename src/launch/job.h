@@ -21,6 +21,7 @@
 #include "launch/service.h"
 #include "launch/session.h"
 #include "launch/shared.h"
+#include "launch/streams.h"
 #include "process/death.h"
 #include "process/environment.h"
 #include "process/keeper.h"
@@ -40,6 +41,7 @@ struct mst_run_job {
     struct mst_shared shared;
     struct mst_keeper keeper;
     struct mst_output *output;
+    struct mst_streams streams;
     struct mst_death *death;
     struct mst_service service;
     struct mst_run_session session;

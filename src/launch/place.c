@@ -20,8 +20,8 @@
 #include "process/spawn.h"
 
 #define OVERDUE_MS 5000
-#define START_DESCRIPTORS 9u /* logs, output, page, and to hear that exec failed */
-#define KEPT 8u              /* processes of a place */
+#define START_DESCRIPTORS 11u /* logs, input, output, page, and to hear that exec failed */
+#define KEPT 8u               /* processes of a place */
 
 bool mst_place_any(const struct mst_run_places *places, enum mst_place_state state)
 {
@@ -47,30 +47,19 @@ uint64_t mst_place_generation(const struct mst_run_places *places)
 
 /* ---- starting ---- */
 
-/* What a process is started with: the ends to write to of its output, and its page; -1: not open.
- */
-enum { OUT, ERROR, PAGE, START_FDS };
+/* What a process is started with: its streams, and its page; below 0: not open. */
+enum { PAGE = MST_STREAMS, START_FDS };
 
 /* 0, or the error number. */
 static int start_prepare(struct mst_place *place, struct mst_process *process, int fds[START_FDS])
 {
-    struct mst_run_job *job = place->job;
-    struct mst_log *log = &process->log;
-
     if (!mst_descriptors_left(START_DESCRIPTORS) ||
         mst_page_create(&process->page, &fds[PAGE]) != MUSTER_OK) {
         return errno != 0 ? errno : ENOMEM;
     }
     atomic_store(&process->page->agent_start, mst_proc_stat_start(0));
     atomic_store(&process->page->agent, (uint64_t)getpid());
-    mst_logs_make(&job->logs, place->index, place->attempts, log);
-    fds[OUT] =
-        mst_output_open(job->output, place->index, STDOUT_FILENO,
-                        (struct mst_output_file){log->out, job->options->tee}, &process->out);
-    fds[ERROR] =
-        mst_output_open(job->output, place->index, STDERR_FILENO,
-                        (struct mst_output_file){log->error, job->options->tee}, &process->error);
-    return fds[OUT] >= 0 && fds[ERROR] >= 0 ? 0 : errno;
+    return mst_streams_open(place->job, place->index, place->attempts, process, fds);
 }
 
 /* One line, and what `env` would end with. */
@@ -101,9 +90,10 @@ static int start_spawn(struct mst_place *place, struct mst_process *process,
     struct mst_spawn spawn = {
         .program = program->path,
         .arguments = program->arguments,
-        .input = MST_SPAWN_NOWHERE,
-        .out = fds[OUT],
-        .error = fds[ERROR],
+        .input = fds[MST_STREAM_INPUT],
+        .out = fds[MST_STREAM_OUT],
+        .error = fds[MST_STREAM_ERROR],
+
         .given = {{fds[PAGE], fds[PAGE]}, {job->nodes.secret_fd, job->nodes.secret_fd}}};
 
     mst_tag_text(job->tag, place->index, place->attempts, process->tag);
@@ -178,7 +168,7 @@ int mst_place_start(struct mst_place *place)
 {
     struct mst_run_job *job = place->job;
     struct mst_process *process = calloc(1, sizeof *process);
-    int fds[START_FDS] = {-1, -1, -1};
+    int fds[START_FDS] = {-1, -1, -1, -1};
     int error = process != NULL ? start_prepare(place, process, fds) : ENOMEM;
 
     /* Of several nodes the ranks on the others know the first one only. */

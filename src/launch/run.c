@@ -253,6 +253,7 @@ static void release(struct mst_run_job *job)
 {
     mst_keeper_stop(&job->keeper);
     mst_death_free(job->death);
+    mst_streams_end(job); /* before the output, which it uses */
     mst_output_free(job->output);
     while (job->places.processes != NULL) {
         struct mst_process *process = job->places.processes;
@@ -275,7 +276,7 @@ static int prepare(struct mst_run_job *job)
     job->places.count = job->options->nproc + job->options->spares;
     job->places.list = calloc(job->places.count, sizeof *job->places.list);
     if (job->places.list != NULL && mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP) &&
-        mst_output_new(&job->output, job->options->label) == MUSTER_OK &&
+        mst_output_new(&job->output, job->options->label) == MUSTER_OK && mst_streams_begin(job) &&
         mst_death_new(&job->death, mst_place_told, job, MST_DEATH_BEST) == MUSTER_OK &&
         start_loop(job) && mst_nodes_prepare(job)) {
         return 0;

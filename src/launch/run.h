@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MST_RUN_SIZE_MAX 1000000u /* processes of a run */
+#define MST_RUN_SIZE_MAX 1000000u   /* processes of a run */
+#define MST_RUN_NO_INPUT UINT32_MAX /* for the index that gets the input */
 
 /* What the program itself ends with when no rank's own status says it better. */
 #define MST_EXIT_LAUNCHER 125
@@ -70,10 +71,21 @@ struct mst_run_options {
     const char *requeue_file; /* ...by this file; NULL: by Slurm */
 
     bool dump, label;
-    const char *log_dir;              /* NULL: the ranks' output goes to the terminal */
-    bool tee;                         /* there it goes as well */
-    const char *report;               /* NULL: none is written */
-    struct mst_run_program *programs; /* at least one; `nproc` is the sum of their counts */
+    uint32_t input;
+
+    /* the index that gets our standard input */
+    const char *log_dir;
+
+    /* NULL: the ranks' output goes to the terminal */
+    bool tee;
+
+    /* there it goes as well */
+    const char *report;
+
+    /* NULL: none is written */
+    struct mst_run_program *programs;
+
+    /* at least one; `nproc` is the sum of their counts */
     uint32_t program_count;
 };
 

@@ -27,6 +27,7 @@ struct sink {
     struct mst_screen screen;
     struct mst_output *output;
     int fd;
+    bool terminal;
     dev_t device; /* of the terminal, or of where the file is... */
     ino_t file;   /* ...and 0, or the file */
     size_t size;
@@ -54,7 +55,8 @@ struct mst_output {
     pthread_mutex_t lock; /* of all that follows, and of the streams; not held while writing */
     pthread_cond_t drained;
     int bell, epoll; /* the bell has no stream */
-    bool label, draining, stopping;
+    bool label, draining, stopping, echoed;
+    uint32_t echoed_to; /* the index */
     struct mst_output_stream *streams;
     struct sink *sinks;
     void (*failed)(void *ctx, int error);
@@ -139,11 +141,11 @@ static void sinks_settle(struct mst_output *output)
     }
 }
 
-static bool moves_cursor(int fd)
+static bool moves_cursor(void)
 {
     const char *type = getenv("TERM");
 
-    return isatty(fd) && type != NULL && *type != '\0' && strcmp(type, "dumb") != 0;
+    return type != NULL && *type != '\0' && strcmp(type, "dumb") != 0;
 }
 
 /* The one that leads where `fd` does, under whichever number or name. With the lock held. NULL: no
@@ -152,13 +154,15 @@ static struct sink *sink_of(struct mst_output *output, int fd)
 {
     struct sink *sink;
     struct stat is;
-    unsigned terminal;
+    bool is_terminal;
+    unsigned number;
 
     if (fstat(fd, &is) != 0) {
         is = (struct stat){.st_ino = (ino_t)fd};
     }
-    if (ioctl(fd, TIOCGDEV, &terminal) == 0) { /* /dev/tty has a number of its own */
-        is = (struct stat){.st_dev = terminal};
+    is_terminal = ioctl(fd, TIOCGDEV, &number) == 0;
+    if (is_terminal) { /* /dev/tty has a number of its own */
+        is = (struct stat){.st_dev = number};
     }
     for (sink = output->sinks; sink != NULL; sink = sink->next) {
         if (sink->device == is.st_dev && sink->file == is.st_ino) {
@@ -167,13 +171,14 @@ static struct sink *sink_of(struct mst_output *output, int fd)
     }
     sink = malloc(sizeof *sink);
     if (sink != NULL) {
-        *sink =
-            (struct sink){.next = output->sinks,
-                          .screen = {.moves = moves_cursor(fd), .write = sink_write, .ctx = sink},
-                          .output = output,
-                          .fd = fd,
-                          .device = is.st_dev,
-                          .file = is.st_ino};
+        *sink = (struct sink){
+            .next = output->sinks,
+            .screen = {.moves = is_terminal && moves_cursor(), .write = sink_write, .ctx = sink},
+            .output = output,
+            .fd = fd,
+            .terminal = is_terminal,
+            .device = is.st_dev,
+            .file = is.st_ino};
         output->sinks = sink;
     }
     return sink;
@@ -357,11 +362,35 @@ static void stream_take(struct mst_output *output, struct mst_output_stream *str
     take(stream, output->in + filed, size - filed);
 }
 
+/* The rank is about to answer, so this comes before what it writes. With the lock held. */
+static void echo_on(struct mst_output *output)
+{
+    for (struct sink *sink = output->sinks; sink != NULL; sink = sink->next) {
+        if (sink->terminal) {
+            mst_screen_echoed(&sink->screen);
+        }
+    }
+    for (struct mst_output_stream *stream = output->streams; stream != NULL;
+         stream = stream->next) {
+        bool seen = stream->to->terminal && stream->shown_at_ns == 0;
+
+        if (seen && stream->line.order == output->echoed_to && stream->line.size > 0) {
+            keep_last(stream);
+            mst_screen_answered(&stream->to->screen, &stream->line);
+        }
+    }
+    output->echoed = false;
+}
+
 /* Reads once, which does not block. With the lock held: what is owed is exact. */
 static void stream_read(struct mst_output *output, struct mst_output_stream *stream)
 {
-    ssize_t got = read(stream->from, output->in, sizeof output->in);
+    ssize_t got;
 
+    if (output->echoed) {
+        echo_on(output);
+    }
+    got = read(stream->from, output->in, sizeof output->in);
     if (got > 0) {
         stream->owed -= (size_t)got < stream->owed ? (size_t)got : stream->owed;
         stream_take(output, stream, (size_t)got);
@@ -451,6 +480,9 @@ static void *output_main(void *arg)
             } else {
                 mst_system_event_quiet(output->bell);
             }
+        }
+        if (output->echoed) {
+            echo_on(output);
         }
         if (output->draining) {
             drain_on(output);
@@ -612,6 +644,15 @@ size_t mst_output_tail(struct mst_output *output, const struct mst_output_stream
     }
     (void)pthread_mutex_unlock(&output->lock);
     return size;
+}
+
+void mst_output_echoed(struct mst_output *output, uint32_t index)
+{
+    (void)pthread_mutex_lock(&output->lock);
+    output->echoed = true;
+    output->echoed_to = index;
+    (void)pthread_mutex_unlock(&output->lock);
+    mst_system_event_ring(output->bell);
 }
 
 void mst_output_drain(struct mst_output *output)

@@ -66,6 +66,10 @@ void mst_output_last(struct mst_output *output, const struct mst_output_stream *
 size_t mst_output_tail(struct mst_output *output, const struct mst_output_stream *stream,
                        char tail[MST_OUTPUT_TAIL_MAX]);
 
+/* The terminal has echoed the end of a line that was typed for the process of that index: it is no
+ * longer in the row of its prompt, and that row is done. */
+void mst_output_echoed(struct mst_output *output, uint32_t index);
+
 /* Waits until all that was written to the streams so far has come out, last lines without an end
  * too. It does not wait for the writers of a pipe; but for a reader that is held up, as long as
  * it takes. */

@@ -305,14 +305,6 @@ void mst_screen_end(struct mst_screen *screen, struct mst_screen_line *line)
     line->size = line->put = 0;
 }
 
-void mst_screen_part(struct mst_screen *screen)
-{
-    if (screen->moves ? screen->drawn > 0 : screen->open != NULL) {
-        put_newline(screen);
-        mst_screen_echoed(screen);
-    }
-}
-
 void mst_screen_echoed(struct mst_screen *screen)
 {
     screen->drawn = 0;
@@ -321,4 +313,18 @@ void mst_screen_echoed(struct mst_screen *screen)
     } else {
         screen->open = NULL;
     }
+}
+
+void mst_screen_part(struct mst_screen *screen)
+{
+    if (screen->moves ? screen->drawn > 0 : screen->open != NULL) {
+        put_newline(screen);
+        mst_screen_echoed(screen);
+    }
+}
+
+void mst_screen_answered(struct mst_screen *screen, struct mst_screen_line *line)
+{
+    row_remove(screen, line);
+    line->size = line->put = 0;
 }

@@ -64,9 +64,13 @@ void mst_screen_pass(struct mst_screen *screen, struct mst_screen_line *line, co
 /* Draws what has changed. After any of the above, before anyone looks. */
 void mst_screen_settle(struct mst_screen *screen);
 
-/* Another process is about to write there, or the terminal has echoed the end of a line: the cursor
- * is in a row below all others, or is moved there. */
+/* Another process is about to write there: the cursor is moved below all rows. */
 void mst_screen_part(struct mst_screen *screen);
+
+/* The terminal has echoed the end of a line, so the cursor is below all rows. */
 void mst_screen_echoed(struct mst_screen *screen);
+
+/* What was seen of the line so far was a prompt that has been answered. It is done as it is. */
+void mst_screen_answered(struct mst_screen *screen, struct mst_screen_line *line);
 
 #endif

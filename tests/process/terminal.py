@@ -2,29 +2,33 @@
 """A real terminal: a program in tmux, and what a user would see of it."""
 
 import contextlib
+import shlex
 import shutil
 import subprocess
 import time
 
 import pytest
 
-from conftest import WAIT_S, pause
+from conftest import MUSTER, WAIT_S, pause
 
 TMUX = shutil.which("tmux")
 needs_terminal = pytest.mark.skipif(TMUX is None, reason="tmux is not installed (tools/deps --test)")
 
 
 class Terminal:
-    """A server of tmux of its own, with one window. The program ends with `close`, if not before."""
+    """A server of tmux of its own, with one window, in which bash runs a script. It ends with `close`,
+    if not before."""
 
-    def __init__(self, folder, env, arguments, columns=100, rows=30):
+    def __init__(self, folder, env, script, columns=100, rows=30):
         self.socket = folder / "tmux"
+        self.status = folder / "status"
+        script += f"; echo $? > {self.status}.new; mv {self.status}.new {self.status}"
         self.env = {**env, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
         self.env.pop("TMUX", None)
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", columns, "-y", rows, "cat")
         self.tmux("set-option", "-g", "remain-on-exit", "on")
         self.tmux("set-option", "-g", "window-size", "manual")
-        self.tmux("respawn-pane", "-k", "--", *arguments)
+        self.tmux("respawn-pane", "-k", "--", "bash", "-c", script)
 
     def tmux(self, *arguments):
         done = subprocess.run([TMUX, "-u", "-S", self.socket, *map(str, arguments)], env=self.env,
@@ -57,17 +61,30 @@ class Terminal:
         self.tmux("resize-window", "-x", columns, "-y", rows)
 
     def ended(self):
-        """Waits for the program's end; its exit status, or 128 and its signal."""
+        """Waits for the program's end; its exit status."""
         deadline = time.monotonic() + WAIT_S
-        while True:
-            dead, status, number = self.tmux(
-                "display-message", "-p", "#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}"
-            ).strip().split(":")
-            if dead == "1":
-                return int(status) if status else 128 + int(number)
+        while not self.status.exists():
             assert time.monotonic() < deadline, "\n".join(self.everything())
             pause()
+        return int(self.status.read_text())
 
     def close(self):
         with contextlib.suppress(subprocess.CalledProcessError):  # its server has ended
             self.tmux("kill-server")
+
+
+@pytest.fixture
+def terminal(env, tmp_path):
+    """terminal(arguments of muster...) starts it on a terminal of 100 columns and 30 rows; `script`
+    is what the shell does with {run}."""
+    open_ones = []
+
+    def start(*arguments, script="{run}", variables=None, **options):
+        words = shlex.join([str(word) for word in (MUSTER, *arguments)])
+        one = Terminal(tmp_path, {**env, **(variables or {})}, script.replace("{run}", words), **options)
+        open_ones.append(one)
+        return one
+
+    yield start
+    for one in open_ones:
+        one.close()

@@ -15,28 +15,13 @@ import time
 import pytest
 
 from conftest import MUSTER, WAIT_S
-from terminal import Terminal, needs_terminal
+from terminal import needs_terminal, terminal  # noqa: F401
 
 BAR = pathlib.Path(__file__).parent / "bar_rank.py"
 STEPS = 30
 SEEN_S = 0.5
 needs_tqdm = pytest.mark.skipif(importlib.util.find_spec("tqdm") is None,
                                 reason="tqdm is not installed (tools/deps --test)")
-
-
-@pytest.fixture
-def terminal(env, tmp_path):
-    """terminal(arguments of muster...) starts it on a terminal of 100 columns and 30 rows."""
-    open_ones = []
-
-    def start(*arguments, variables=None, **options):
-        one = Terminal(tmp_path, {**env, **(variables or {})}, [MUSTER, *arguments], **options)
-        open_ones.append(one)
-        return one
-
-    yield start
-    for one in open_ones:
-        one.close()
 
 
 def written(tmp_path, rank):
@@ -90,7 +75,7 @@ def test_the_users_choice_of_pythons_buffer_stays(muster, env):
 
 @needs_terminal
 @needs_tqdm
-def test_bars_and_unfinished_lines_of_four_ranks_are_seen(terminal, tmp_path):
+def test_bars_and_unfinished_lines_of_four_ranks_are_seen(terminal, tmp_path):  # noqa: F811
     """Four ranks draw a tqdm bar and print a line without newline and flush, on a terminal. All
     eight are seen within half a second, each in a row of its own under its label; lines that end
     go above them. With `--tee` the files have byte for byte what was written."""

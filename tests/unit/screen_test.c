@@ -338,17 +338,22 @@ static void a_rank_does_not_move_the_cursor(void **state)
     free(scene);
 }
 
-/* The user answers a prompt, and the terminal echoes the newline. What comes next is below it. */
+/* The user answers a prompt, and the terminal echoes the answer. The prompt stays where it is, what
+ * comes next is below it, and other ranks' bars are drawn anew there. */
 static void what_follows_an_answer_is_below_it(void **state)
 {
     struct scene *scene = scene_new(true);
 
     (void)state;
-    part(scene, 0, "name? ");
+    part(scene, 1, "10%");
+    part(scene, 2, "name? ");
     terminal_take(&scene->terminal, "me\n", 3);
     mst_screen_echoed(&scene->screen);
-    ends(scene, 1, "x");
-    assert_terminal(scene, "[0]: name? me\n[1]: x\n[0]: name? _");
+    mst_screen_answered(&scene->screen, &scene->lines[2]);
+    settle(scene);
+    assert_terminal(scene, "[1]: 10%\n[2]: name? me\n[1]: 10%_");
+    ends(scene, 2, "hello me");
+    assert_terminal(scene, "[1]: 10%\n[2]: name? me\n[2]: hello me\n[1]: 10%_");
     free(scene);
 }
 
