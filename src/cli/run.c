@@ -219,6 +219,8 @@ static int run(struct mst_cli *cli)
         .pass_env = text_of(cli, "pass_env"),
         .insecure = number(cli, "insecure") != 0,
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
+        .restarts_given = mst_cli_given(cli, "max_restarts"),
+        .role = "default",
         .dump = mst_cli_number(cli, "core") != 0,
         .label = mst_cli_number(cli, "label") != 0,
         .log_dir = text_of(cli, "log_dir"),
@@ -272,8 +274,10 @@ const struct mst_cli_command mst_cli_run = {
     .details =
         "Each rank gets MUSTER_*, RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT "
         "and the other variables that torchrun sets. A failed rank is restarted if any rank "
-        "has opened a muster client. When no restart is left the run ends, and its last "
-        "line names the first cause. Index 0, or --input INDEX, gets the standard input; "
+        "has opened a muster client. Otherwise, if --max-restarts is given, all ranks are "
+        "stopped and started again, as torchrun does. When no restart is left the run ends, "
+        "and its last line names the first cause. Index 0, or --input INDEX, gets the standard "
+        "input; "
         "that of the others is empty. The child processes of a rank end with it, also when "
         "muster run is killed, except a process that has left the "
         "rank's process group. SIGTERM, SIGINT, SIGHUP and SIGQUIT reach all ranks and end "

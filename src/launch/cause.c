@@ -27,6 +27,9 @@
  * as one. */
 bool mst_cause_got_over(const struct mst_run_job *job, const struct mst_process *process)
 {
+    if (!job->places.uses_muster && process->life < job->group.life) {
+        return true; /* all were started again */
+    }
     for (const struct mst_process *later = job->places.processes; later != NULL;
          later = later->older) {
         if (later->index == process->index && later->attempt > process->attempt &&
@@ -133,6 +136,14 @@ static void tell_where(const struct mst_process *process, char *text, size_t roo
                    (process->died_ns - process->started_ns) / NS_PER_MS, reached);
 }
 
+/* Programs without muster are restarted only if the user asks for it: they may not stand it. */
+static const char *tell_way_out(const struct mst_run_job *job)
+{
+    return job->places.uses_muster || job->options->restarts_given != 0
+               ? ""
+               : "; with --max-restarts N all ranks of a program without muster are restarted";
+}
+
 static void tell_process(const struct mst_run_job *job, const struct mst_process *process,
                          struct mst_first_cause *out)
 {
@@ -145,11 +156,17 @@ static void tell_process(const struct mst_run_job *job, const struct mst_process
     mst_process_how(process, how, sizeof how);
     tell_time(&process->died, when, sizeof when);
     tell_where(process, where, sizeof where);
-    (void)snprintf(out->text, sizeof out->text, "first cause: %s on %s %s at %s, %s%s%s%s", name,
+    if (process->recorded[0] != '\0') {
+        (void)snprintf(out->text, sizeof out->text,
+                       "first cause: %s on %s failed: %s; it %s at %s, %s%s", name, job->host,
+                       process->recorded, how, when, where, tell_way_out(job));
+        return;
+    }
+    (void)snprintf(out->text, sizeof out->text, "first cause: %s on %s %s at %s, %s%s%s%s%s", name,
                    job->host, how, when, where,
                    last[0] != '\0' ? "; its last line on stderr: \""
                                    : "; it said nothing on stderr",
-                   last, last[0] != '\0' ? "\"" : "");
+                   last, last[0] != '\0' ? "\"" : "", tell_way_out(job));
 }
 
 /* A rank reported it, or it was on another node. */

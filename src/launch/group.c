@@ -9,7 +9,6 @@
 
 #include "launch/job.h"
 #include "launch/say.h"
-#include "net/rendezvous.h"
 
 void mst_group_heard(struct mst_group *group, uint32_t life, struct mst_slice why)
 {
@@ -31,6 +30,29 @@ static void begin_alone(struct mst_run_job *job, const char *why)
     }
 }
 
+static void tell_giving_up(const struct mst_process *process, char *text, size_t room)
+{
+    char failure[256];
+
+    mst_process_failure(process, failure, sizeof failure);
+    (void)snprintf(text, room, "in-process restart gave up: %s",
+                   failure[0] != '\0' ? failure : "it did not say why");
+}
+
+/* Of a program that does not use muster. */
+static void tell_failure(const struct mst_run_job *job, const struct mst_process *process,
+                         char *text, size_t room)
+{
+    bool several = mst_run_several(job->options);
+    char name[64], how[128];
+
+    mst_process_name(process, name, sizeof name);
+    mst_process_how(process, how, sizeof how);
+    (void)snprintf(text, room, "%s%s%s %s%s%s", name, several ? " on " : "",
+                   several ? job->host : "", how, process->recorded[0] != '\0' ? ": " : "",
+                   process->recorded);
+}
+
 void mst_group_ask(struct mst_run_job *job, const struct mst_process *process)
 {
     struct mst_group *group = &job->group;
@@ -39,9 +61,10 @@ void mst_group_ask(struct mst_run_job *job, const struct mst_process *process)
     if (group->asks || group->ends) {
         return;
     }
-    mst_process_failure(process, why, sizeof why);
-    if (why[0] == '\0') {
-        (void)snprintf(why, sizeof why, "it did not say why");
+    if (mst_process_gave_up(process)) {
+        tell_giving_up(process, why, sizeof why);
+    } else {
+        tell_failure(job, process, why, sizeof why);
     }
     group->asks = true;
     if (!mst_run_several(job->options)) {
@@ -66,8 +89,8 @@ static void tell(const struct mst_run_job *job, uint32_t restarts, const char *w
     } else if (options->nodes_min == options->nodes_max) {
         (void)snprintf(all, sizeof all, "all %" PRIu32 " ranks", options->size);
     }
-    mst_say("in-process restart gave up: %s; restarting %s (%" PRIu32 " of %" PRIu32 ")", why, all,
-            restarts, options->max_restarts);
+    mst_say("%s; restarting %s (%" PRIu32 " of %" PRIu32 ")", why, all, restarts,
+            options->max_restarts);
 }
 
 static void end_processes(struct mst_run_job *job)
@@ -88,9 +111,8 @@ static void begin_to_end(struct mst_run_job *job, uint32_t restarts, const char 
         tell(job, restarts, why);
         end_processes(job);
     } else if (job->group.asks) {
-        mst_say("in-process restart gave up: %s; the ranks are not restarted: %" PRIu32
-                " of %" PRIu32 " restart%s used",
-                why, job->places.restarts, job->options->max_restarts,
+        mst_say("%s; the ranks are not restarted: %" PRIu32 " of %" PRIu32 " restart%s used", why,
+                job->places.restarts, job->options->max_restarts,
                 job->options->max_restarts == 1 ? " is" : "s are");
         mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
     } /* else one that asks ends the run */
@@ -103,14 +125,20 @@ static void start(struct mst_run_job *job)
     group->ends = group->asks = false;
     (void)uv_timer_stop(&job->end.grace);
     mst_nodes_begin_life(job);
-    if (!job->nodes.master_given) {
-        job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
-    }
     for (uint32_t i = 0; i < job->places.count; i++) {
         job->places.list[i].state = MST_PLACE_WAITS;
         job->places.list[i].early = 0;
     }
     mst_place_start_all(job);
+}
+
+void mst_group_enter(struct mst_run_job *job)
+{
+    if (job->group.ends) {
+        mst_group_look(job);
+    } else {
+        mst_place_start_all(job);
+    }
 }
 
 bool mst_group_begins(const struct mst_group *group)
@@ -136,7 +164,10 @@ void mst_group_look(struct mst_run_job *job)
         begin_to_end(job, restarts, why);
     }
     if (group->ends && !mst_place_any(&job->places, MST_PLACE_RUNS)) {
-        group->life = told;
+        if (group->life < told) {
+            group->life = told;
+            mst_nodes_choose_port(job);
+        }
         mst_nodes_state(job, MST_PEER_RUNS);
         if (mst_nodes_all_in_life(job, told)) {
             start(job);

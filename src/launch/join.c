@@ -41,6 +41,7 @@ static const struct parameter parameters[] = {
     {"max_size", "ranks at most (--max-size)", AT(max_size)},
     {"size_multiple", "as what a multiple of runs (--size-multiple)", AT(size_multiple)},
     {"max_restarts", NULL, AT(max_restarts)},
+    {"restarts_given", NULL, AT(restarts_given)},
 };
 
 enum { PARAMETER_COUNT = sizeof parameters / sizeof parameters[0] };
@@ -213,6 +214,10 @@ static muster_status take_word(struct mst_run_job *job, const char *name, const 
         mst_shared_lock(&job->shared);
         mst_group_heard(&job->group, word.number, word.text);
         mst_shared_unlock(&job->shared);
+    } else if (word.key == MST_RUN_KEY_RESTARTS) {
+        mst_shared_lock(&job->shared);
+        job->nodes.restarts_told = word.number;
+        mst_shared_unlock(&job->shared);
     } else if (word.key == MST_RUN_KEY_CAUSE) {
         return mst_fail(err, MUSTER_EINVAL, 0, "job '%s' has ended: %.*s", job->name,
                         MST_SLICE_ARGS(word.text));
@@ -319,6 +324,7 @@ static int enter_first(struct mst_run_job *job)
     uint16_t port;
 
     nodes->first = true;
+    (void)snprintf(nodes->master_host, sizeof nodes->master_host, "127.0.0.1");
     (void)snprintf(nodes->master_addr, sizeof nodes->master_addr, "127.0.0.1");
     if (job->options->nodes_max == 1) {
         return 0;
@@ -335,6 +341,7 @@ static int enter_first(struct mst_run_job *job)
     mst_rendezvous_join(host, port, job->service.bound, sizeof job->service.bound);
     (void)mst_rendezvous_reach(host, nodes->master_addr, sizeof nodes->master_addr);
     mst_rendezvous_join(nodes->master_addr, port, job->service.listen, sizeof job->service.listen);
+    (void)snprintf(nodes->master_host, sizeof nodes->master_host, "%s", host);
     nodes->master_port = mst_rendezvous_free_port(host);
     nodes->master_given = true;
     return mst_nodes_credentials(&job->nodes, job->options, job->name);
@@ -482,7 +489,7 @@ static void on_worked(uv_work_t *work, int ignored)
         mst_say("this is node %" PRIu32 " of job '%s', with #%" PRIu32 " to #%" PRIu32,
                 nodes->number, job->name, job->places.list[0].index,
                 job->places.list[job->places.count - 1].index);
-        mst_place_start_all(job);
+        mst_group_enter(job);
     }
     mst_ending_look(job);
 }

@@ -21,6 +21,7 @@
 #include "process/output.h"
 
 #define MST_LOGS_PATH_MAX 4096u
+#define MST_LOGS_ERROR "error.json" /* beside them: see torch/error_file.h */
 
 struct mst_logs {
     char folder[MST_LOGS_PATH_MAX]; /* DIR/JOB, absolute; empty: there are none */

@@ -13,6 +13,7 @@
 #include "launch/job.h"
 #include "launch/say.h"
 #include "net/elsewhere.h"
+#include "net/rendezvous.h"
 
 #define TICK_MS 500u
 #define FAREWELL_MS                                                                                \
@@ -76,6 +77,9 @@ static void take_key(struct mst_run_job *job, const struct mst_run_word *word)
         return;
     case MST_RUN_KEY_RESTARTS:
         nodes->restarts_told = word->number;
+        return;
+    case MST_RUN_KEY_MASTER_PORT:
+        nodes->port_told = (uint16_t)word->number;
         return;
     case MST_RUN_KEY_END:
         nodes->end_number = word->number;
@@ -218,19 +222,43 @@ static void say_all(struct mst_run_job *job)
     }
 }
 
+/* As the newest of node 0; what it wrote before it knew this life was of the one before. */
+static void take_port(struct mst_run_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+
+    mst_shared_lock(&job->shared);
+    if (!nodes->first && nodes->port_told != 0) {
+        nodes->master_port = nodes->port_told;
+    }
+    mst_shared_unlock(&job->shared);
+}
+
 void mst_nodes_begin_life(struct mst_run_job *job)
 {
     struct mst_note *finished = &job->nodes.finished;
 
+    take_port(job);
+    job->nodes.over_ns = 0;
     finished->value[0] = '\0';
     finished->insert = true; /* once is enough, or each would be told of each */
     (void)snprintf(finished->key, sizeof finished->key, MST_SESSION_KEYS "finished/%" PRIu32,
                    job->group.life);
 }
 
+static void hear_restarts(struct mst_run_job *job, int64_t restarts)
+{
+    uint32_t most = job->options->max_restarts;
+
+    if (restarts > job->places.restarts) {
+        job->places.restarts = restarts < most ? (uint32_t)restarts : most;
+    }
+}
+
 void mst_nodes_begin(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
+    uint32_t restarts;
 
     nodes->state = (struct mst_note){.owned = true};
     (void)snprintf(nodes->state.key, sizeof nodes->state.key, MST_SESSION_NODE_KEYS "%" PRIu32,
@@ -243,6 +271,7 @@ void mst_nodes_begin(struct mst_run_job *job)
     mst_shared_lock(&job->shared);
     nodes->narrow = !nodes->first;
     nodes->listed = nodes->all_told = false;
+    nodes->port_told = 0;
     memset(nodes->peers, 0, job->options->nodes_max * sizeof *nodes->peers);
     memset(nodes->ranks_here, 0, mst_run_indices(job->options) * sizeof *nodes->ranks_here);
     for (uint32_t i = 0; i < job->places.count; i++) {
@@ -250,9 +279,12 @@ void mst_nodes_begin(struct mst_run_job *job)
         job->places.list[i].asks = job->places.list[i].refused = false;
     }
     job->group.claim = (struct mst_note){0};
-    job->group.ends = job->group.asks = false;
     job->group.life = job->group.told; /* the one the others are in */
+    job->group.ends = job->group.told > 0;
+    job->group.asks = false;
+    restarts = nodes->restarts_told;
     mst_shared_unlock(&job->shared);
+    hear_restarts(job, restarts);
     nodes->finished = (struct mst_note){0};
     mst_preempted_begin(job);
     mst_nodes_begin_life(job);
@@ -269,6 +301,18 @@ void mst_nodes_state(struct mst_run_job *job, enum mst_peer_state state)
     mst_run_peer_write(value, state, job->group.life);
     if (mst_run_several(job->options) && strcmp(job->nodes.state.value, value) != 0) {
         mst_session_write(&job->session, &job->nodes.state, value);
+    }
+}
+
+void mst_nodes_choose_port(struct mst_run_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    char value[MST_RUN_VALUE_ROOM];
+
+    if (nodes->first) {
+        nodes->master_port = mst_rendezvous_free_port(nodes->master_host);
+        (void)snprintf(value, sizeof value, "%u", nodes->master_port);
+        mst_session_put_with(&job->session, &nodes->state, MST_SESSION_KEYS "master_port", value);
     }
 }
 
@@ -479,15 +523,6 @@ static void on_given_up(struct mst_run_job *job)
         (void)uv_timer_stop(&job->places.list[i].again);
     }
     mst_ending_signal(job, SIGKILL);
-}
-
-static void hear_restarts(struct mst_run_job *job, int64_t restarts)
-{
-    uint32_t most = job->options->max_restarts;
-
-    if (restarts > job->places.restarts) {
-        job->places.restarts = restarts < most ? (uint32_t)restarts : most;
-    }
 }
 
 static void take_answers(struct mst_run_job *job)

@@ -10,6 +10,7 @@
  *   all                    what the others must know of all nodes, as node 0 sees them
  *   restarts               how many processes, nodes and groups were started again so far, by all
  *   life/NUMBER            all ranks are started again, for the NUMBERth time, and why (group.h)
+ *   master_port            where ranks of torch meet, chosen by node 0 for each life
  *   finished/LIFE          a rank that was in a generation has ended well in that life
  *   end                    the run ends: NUMBER of the node that decided it, signal for the ranks
  *   cause                  exit code, and the line that says why: what everybody's last line is;
@@ -59,6 +60,7 @@ struct mst_nodes {
     bool found_here; /* commands on this machine are told where the service is... */
     int elsewhere;   /* ...through this file, unless another process does; -1 */
     char master_addr[MST_NODES_ADDRESS_MAX];
+    char master_host[MST_NODES_ADDRESS_MAX]; /* node 0: the port is to be free on it */
     uint16_t master_port;
     uint64_t silent_since_ns; /* 0: the service answers */
     const char *alone;        /* why this node ends without the others */
@@ -81,6 +83,7 @@ struct mst_nodes {
     struct mst_all all_heard;
     uint32_t lives_finished; /* 1 more than the last one in which a rank has ended well */
     uint32_t restarts_told;  /* of all nodes */
+    uint16_t port_told;      /* the newest master_port; 0: none yet */
     bool end_told, cause_told;
     uint32_t end_number; /* the node that ended the run */
     int end_signal;      /* that the ranks get for it */
@@ -134,6 +137,11 @@ void mst_nodes_finished(struct mst_run_job *job);
 
 /* The processes of another life of the group begin. */
 void mst_nodes_begin_life(struct mst_run_job *job);
+
+/* The ranks of the life that begins get a MASTER_PORT of their own. Of several nodes node 0 chooses
+ * it, and says it together with its state: whoever then knows that node 0 is in that life knows the
+ * port. */
+void mst_nodes_choose_port(struct mst_run_job *job);
 
 /* Whether every node that is there is in this life, or a later one. */
 bool mst_nodes_all_in_life(struct mst_run_job *job, uint32_t life);

@@ -14,13 +14,15 @@
 #include "launch/job.h"
 #include "launch/programs.h"
 #include "launch/say.h"
+#include "launch/torch/error_file.h"
 #include "net/rendezvous.h"
 #include "os/descriptors.h"
 #include "process/proc_stat.h"
 #include "process/spawn.h"
 
 #define OVERDUE_MS 5000
-#define START_DESCRIPTORS 11u /* logs, input, output, page, and to hear that exec failed */
+#define START_DESCRIPTORS 12u /* logs, input, output, page, errors, and to hear that exec failed   \
+                               */
 #define KEPT 8u               /* processes of a place */
 
 bool mst_place_any(const struct mst_run_places *places, enum mst_place_state state)
@@ -97,7 +99,7 @@ static int start_spawn(struct mst_place *place, struct mst_process *process,
         .given = {{fds[PAGE], fds[PAGE]}, {job->nodes.secret_fd, job->nodes.secret_fd}}};
 
     mst_tag_text(job->tag, place->index, place->attempts, process->tag);
-    if (!mst_variables_of(&job->environment, place, process->tag, fds[PAGE], &process->log)) {
+    if (!mst_variables_of(&job->environment, place, process, fds[PAGE])) {
         return ENOMEM;
     }
     spawn.environment = job->environment.entries;
@@ -109,6 +111,9 @@ static void process_free(struct mst_run_job *job, struct mst_process *process)
     mst_output_forget(job->output, process->out);
     mst_output_forget(job->output, process->error);
     mst_page_unmap(process->page);
+    if (process->error_fd >= 0) {
+        (void)close(process->error_fd);
+    }
     free(process);
 }
 
@@ -169,8 +174,12 @@ int mst_place_start(struct mst_place *place)
     struct mst_run_job *job = place->job;
     struct mst_process *process = calloc(1, sizeof *process);
     int fds[START_FDS] = {-1, -1, -1, -1};
-    int error = process != NULL ? start_prepare(place, process, fds) : ENOMEM;
+    int error = ENOMEM;
 
+    if (process != NULL) {
+        process->error_fd = -1;
+        error = start_prepare(place, process, fds);
+    }
     /* Of several nodes the ranks on the others know the first one only. */
     if (!job->nodes.master_given && (has_run(place) || job->nodes.master_port == 0)) {
         job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
@@ -433,10 +442,10 @@ static void failed(struct mst_place *place)
     place->state = MST_PLACE_WAITS;
     if (goes_on && job->nodes.rejoins) {
         process->excused = true;
-    } else if (!goes_on || job->service.lost != 0 || !job->places.uses_muster ||
-               mst_process_aborted(process)) {
+    } else if (!goes_on || job->service.lost != 0 || mst_process_aborted(process) ||
+               (!job->places.uses_muster && job->options->restarts_given == 0)) {
         give_up(place); /* no generation could take it in again, or is to */
-    } else if (mst_process_gave_up(process)) {
+    } else if (!job->places.uses_muster || mst_process_gave_up(process)) {
         mst_group_ask(job, process);
     } else if (!mst_group_begins(&job->group)) { /* else it is started with all others */
         mst_nodes_ask_restart(job, place);
@@ -465,6 +474,25 @@ static void report(struct mst_run_job *job, struct mst_process *process, bool di
     }
 }
 
+/* What a worker of torch left as the reason. */
+static void take_record(const struct mst_run_job *job, struct mst_process *process)
+{
+    char path[MST_LOGS_PATH_MAX];
+
+    if (process->error_fd < 0 && process->log.made) {
+        mst_logs_path(&job->logs, process->index, &process->log, MST_LOGS_ERROR, path, sizeof path);
+        process->error_fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    if (process->error_fd < 0) {
+        return;
+    }
+    if (mst_process_failed(process)) {
+        (void)mst_error_file_read(process->error_fd, process->recorded, sizeof process->recorded);
+    }
+    (void)close(process->error_fd);
+    process->error_fd = -1;
+}
+
 static void look_for_clients(struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->places.count && !job->places.uses_muster; i++) {
@@ -491,6 +519,7 @@ static void gone(struct mst_place *place)
     process->joined = process->joined || mst_process_generation(process) != 0;
     mst_shared_unlock(&job->shared);
     look_for_clients(job);
+    take_record(job, process);
     report(job, process, died);
     if (job->end.how == MST_GOES_ON && job->group.ends) {
         process->excused = true;

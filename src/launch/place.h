@@ -68,7 +68,7 @@ void mst_place_told(void *job, uint64_t tag);
 /* variables.c: what all ranks of this node get, and what one of them gets. False: no memory. */
 bool mst_variables_set(struct mst_environment *environment, const struct mst_run_job *job);
 bool mst_variables_of(struct mst_environment *environment, const struct mst_place *place,
-                      const char *tag, int page_fd, const struct mst_log *log);
+                      const struct mst_process *process, int page_fd);
 
 /* hung.c: ranks that make no progress are reported, and ended. */
 struct mst_hung {

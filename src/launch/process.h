@@ -44,6 +44,8 @@ struct mst_process {
     uint64_t client_kept; /* the pid that the keeper knows; main thread */
     struct mst_output_stream *out, *error;
     struct mst_log log;
+    int error_fd;       /* where a worker of torch leaves its error; -1: in a file, or nowhere */
+    char recorded[256]; /* the message that it left there, in one line; empty: none */
     uint64_t started_ns;
 
     /* Written by the waiter's and the client's threads too: under the run's lock. */

@@ -156,6 +156,7 @@ static void add_process(const struct mst_run_job *job, const struct mst_process 
     if (process->died_ns != 0) {
         (void)json_object_set_new(cause, "time", time_of(&process->died));
     }
+    (void)json_object_set_new(cause, "error", string_or_null(process->recorded));
     (void)json_object_set_new(cause, "stderr", stderr_of(job, process));
     (void)json_object_set_new(cause, "log", string_or_null(path));
 }
@@ -165,14 +166,14 @@ static json_t *cause_of(const struct mst_run_job *job, const struct mst_first_ca
     bool placed = parts->placed;
     uint32_t node = placed ? parts->of.index / job->places.count : job->nodes.number;
     json_t *cause = json_pack(
-        "{s:n, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:n, s:[], s:n}", "message", "kind",
+        "{s:n, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:n, s:n, s:[], s:n}", "message", "kind",
         parts->kind, "code", parts->numbered ? json_integer(parts->of.code) : json_null(), "index",
         number_or_null(placed, parts->of.index), "rank",
         number_or_null(placed && parts->of.rank != MST_RANK_NONE, parts->of.rank), "node",
         json_integer(node), "host", string_or_null(parts->of.host), "pid",
         number_or_null(parts->of.pid != 0, parts->of.pid), "generation",
-        number_or_null(placed || parts->of.generation != 0, parts->of.generation), "time", "stderr",
-        "log");
+        number_or_null(placed || parts->of.generation != 0, parts->of.generation), "time", "error",
+        "stderr", "log");
 
     if (cause != NULL && parts->process != NULL) {
         add_process(job, parts->process, cause);

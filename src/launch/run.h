@@ -46,6 +46,7 @@ struct mst_run_options {
     uint64_t buffered_bytes_max; /* of the service: what its connections may hold together */
     const char *record;          /* folder in which the service records; NULL or empty: none */
     uint32_t max_restarts;
+    uint32_t restarts_given; /* not 0: max_restarts holds for a program without muster as well */
     int64_t grace_ms;
 
     uint32_t nodes_min, nodes_max; /* 0: not given */
@@ -70,6 +71,7 @@ struct mst_run_options {
     bool requeue;             /* once all have saved the job is asked to be run again... */
     const char *requeue_file; /* ...by this file; NULL: by Slurm */
 
+    const char *role; /* that torch shows for the ranks */
     bool dump, label;
     uint32_t input;
 

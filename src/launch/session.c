@@ -193,6 +193,12 @@ static muster_status send_note(struct mst_delivery *delivery)
         ops[0] = (struct mst_write){
             .kind = MST_ADD, .key = mst_slice_text(note->counts_too), .delta = 1};
         request.write.count = 2;
+    } else if (note->with_key != NULL) {
+        ops[1] = ops[0];
+        ops[0] = (struct mst_write){.kind = MST_PUT,
+                                    .key = mst_slice_text(note->with_key),
+                                    .value = mst_slice_text(note->with_value)};
+        request.write.count = 2;
     }
     return mst_lib_post(delivery->client, &request, UINT64_MAX, &delivery->post);
 }
@@ -211,6 +217,16 @@ void mst_session_write(struct mst_run_session *session, struct mst_note *note, c
         (void)snprintf(note->value, sizeof note->value, "%s", value);
         note->told = false;
         deliver(session, note);
+        mst_lib_unlock(session->client);
+    }
+}
+
+void mst_session_put_with(struct mst_run_session *session, struct mst_note *note, const char *key,
+                          const char *value)
+{
+    if (enter(session)) {
+        note->with_key = key;
+        (void)snprintf(note->with_value, sizeof note->with_value, "%s", value);
         mst_lib_unlock(session->client);
     }
 }

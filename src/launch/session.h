@@ -35,6 +35,8 @@ struct mst_note {
     bool insert, owned;
     bool counts;            /* it is that of a counter */
     const char *counts_too; /* a key to which 1 is added if this one is written; NULL: none */
+    const char *with_key;   /* one that is put before it, in the same step; NULL: none */
+    char with_value[8];
     char key[64];
     char value[MST_NOTE_MAX];
 };
@@ -77,6 +79,10 @@ bool mst_session_heard_all(struct mst_run_session *session, const struct mst_pro
 /* Writes `note` (its key, value, insert and owned are the caller's to set while it is not under
  * way; the value may change at any time through this). Does not wait. */
 void mst_session_write(struct mst_run_session *session, struct mst_note *note, const char *value);
+
+/* Whenever `note` is written from now on, `key` is put before it in the same step. */
+void mst_session_put_with(struct mst_run_session *session, struct mst_note *note, const char *key,
+                          const char *value);
 
 /* Adds 1 to the counter. Does not wait: an answer wakes the loop. */
 void mst_session_ask(struct mst_run_session *session, struct mst_counter *counter);

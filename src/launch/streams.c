@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "launch/job.h"
+#include "launch/torch/error_file.h"
 #include "process/spawn.h"
 
 bool mst_streams_begin(struct mst_run_job *job)
@@ -51,6 +52,7 @@ int mst_streams_open(struct mst_run_job *job, uint32_t index, uint32_t attempts,
     int error;
 
     mst_logs_make(&job->logs, index, attempts, log);
+    process->error_fd = log->made ? -1 : mst_error_file_new();
     fds[MST_STREAM_OUT] = mst_output_open(job->output, index, STDOUT_FILENO,
                                           (struct mst_output_file){log->out, tee}, &process->out);
     fds[MST_STREAM_ERROR] =

@@ -8,7 +8,11 @@
 
 #include "launch/job.h"
 #include "launch/say.h"
+#include "launch/torch/error_file.h"
 #include "process/tagged.h"
+
+/* An error of a collective ends the process, so that it can be restarted. */
+#define NCCL_ERRORS "TORCH_NCCL_ASYNC_ERROR_HANDLING"
 
 static bool set(struct mst_environment *environment, const char *name, const char *value)
 {
@@ -61,7 +65,11 @@ bool mst_variables_set(struct mst_environment *environment, const struct mst_run
         {"ROLE_WORLD_SIZE", NULL, options->size},
         {"LOCAL_WORLD_SIZE", NULL, job->places.count},
         {"MASTER_ADDR", job->nodes.master_addr, 0},
+        {"GROUP_WORLD_SIZE", NULL, options->nodes_max},
+        {"ROLE_NAME", options->role, 0},
         {"TORCHELASTIC_RUN_ID", job->name, 0},
+        {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", 0},
+        {"TORCHELASTIC_USE_AGENT_STORE", "False", 0}, /* rank 0 has the store, at MASTER_PORT */
         {"TORCHELASTIC_MAX_RESTARTS", NULL, options->max_restarts},
     };
 
@@ -78,6 +86,8 @@ bool mst_variables_set(struct mst_environment *environment, const struct mst_run
         return false;
     }
     return set_all(environment, variables, sizeof variables / sizeof variables[0]) &&
+           (mst_environment_get(environment, NCCL_ERRORS) != NULL ||
+            set(environment, NCCL_ERRORS, "1")) &&
            set_given(environment, "MUSTER_MAX_SIZE", options->max_size) &&
            set_given(environment, "MUSTER_SIZE_MULTIPLE", options->size_multiple) &&
            (job->nodes.secret[0] == '\0' ||
@@ -97,26 +107,27 @@ static bool set_rank(struct mst_environment *environment, const struct mst_place
     return set_number(environment, "RANK", rank) && set_number(environment, "ROLE_RANK", rank);
 }
 
-/* Where a worker of torchrun leaves what it failed by: beside its output. */
+/* Where a worker of torch leaves what it failed by: beside its output, or in memory. */
 static bool set_error_file(struct mst_environment *environment, const struct mst_place *place,
-                           const struct mst_log *log)
+                           const struct mst_process *process)
 {
     char path[MST_LOGS_PATH_MAX];
 
-    if (place->job->logs.folder[0] == '\0') {
-        return true;
+    mst_logs_path(&place->job->logs, place->index, &process->log, MST_LOGS_ERROR, path,
+                  sizeof path);
+    if (process->error_fd >= 0) {
+        mst_error_file_path(process->error_fd, path, sizeof path);
     }
-    mst_logs_path(&place->job->logs, place->index, log, "error.json", path, sizeof path);
     return set(environment, "TORCHELASTIC_ERROR_FILE", path[0] != '\0' ? path : NULL);
 }
 
 /* What changes from one process to the next; the rest was set once. */
 bool mst_variables_of(struct mst_environment *environment, const struct mst_place *place,
-                      const char *tag, int page_fd, const struct mst_log *log)
+                      const struct mst_process *process, int page_fd)
 {
     const struct mst_run_job *job = place->job;
     const struct variable variables[] = {
-        {MST_TAG_VARIABLE, tag, 0},
+        {MST_TAG_VARIABLE, process->tag, 0},
         {"MUSTER_INDEX", NULL, place->index},
         {"MUSTER_PAGE_FD", NULL, (uint64_t)page_fd},
         {"MUSTER_NODE", NULL, job->nodes.number},
@@ -127,5 +138,5 @@ bool mst_variables_of(struct mst_environment *environment, const struct mst_plac
     };
 
     return set_all(environment, variables, sizeof variables / sizeof variables[0]) &&
-           set_rank(environment, place) && set_error_file(environment, place, log);
+           set_rank(environment, place) && set_error_file(environment, place, process);
 }

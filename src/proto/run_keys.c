@@ -98,6 +98,10 @@ bool mst_run_key_read(struct mst_slice name, struct mst_slice value, struct mst_
         out->key = MST_RUN_KEY_RESTARTS;
         return mst_run_number_read(value, UINT32_MAX, &out->number);
     }
+    if (mst_slice_is(name, "master_port")) {
+        out->key = MST_RUN_KEY_MASTER_PORT;
+        return mst_run_number_read(value, UINT16_MAX, &out->number) && out->number != 0;
+    }
     if (mst_slice_is(name, "end")) {
         out->key = MST_RUN_KEY_END;
         return read_end(value, out);

@@ -27,7 +27,8 @@ enum mst_run_key {
     MST_RUN_KEY_LIFE = 3,
     MST_RUN_KEY_RESTARTS = 4,
     MST_RUN_KEY_END = 5,
-    MST_RUN_KEY_CAUSE = 6
+    MST_RUN_KEY_CAUSE = 6,
+    MST_RUN_KEY_MASTER_PORT = 7
 };
 
 enum { MST_RUN_SIGNAL_MAX = 64, MST_RUN_CODE_MAX = 255, MST_RUN_VALUE_ROOM = 40 };
@@ -35,7 +36,8 @@ enum { MST_RUN_SIGNAL_MAX = 64, MST_RUN_CODE_MAX = 255, MST_RUN_VALUE_ROOM = 40 
 struct mst_run_word {
     enum mst_run_key key;
     struct mst_all all;      /* ALL */
-    uint32_t number;         /* FINISHED, LIFE: which life. RESTARTS: how many. END: which node */
+    uint32_t number;         /* FINISHED, LIFE: which life. RESTARTS: how many. END: which node.
+                                MASTER_PORT: that */
     int code;                /* END: the signal for the ranks; 0: none. CAUSE: the exit code */
     struct mst_slice text;   /* LIFE, CAUSE: the reason; borrowed */
     struct mst_slice report; /* CAUSE; borrowed */

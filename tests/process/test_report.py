@@ -24,7 +24,7 @@ from test_tiers import ONE_ATTEMPT
 WHY_NOT = missing()
 several_nodes = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 FIRST_CAUSE = {"message", "kind", "code", "index", "rank", "node", "host", "pid", "generation",
-               "time", "stderr", "log"}
+               "time", "error", "stderr", "log"}
 
 
 def report_in(path):

@@ -67,7 +67,13 @@ def test_ranks_get_the_variables_of_torchrun(muster):
             "WORLD_SIZE": 2,
             "LOCAL_WORLD_SIZE": 2,
             "GROUP_RANK": 0,
+            "GROUP_WORLD_SIZE": 1,
+            "ROLE_NAME": "default",
+            "ROLE_RANK": index,
+            "ROLE_WORLD_SIZE": 2,
             "MASTER_ADDR": "127.0.0.1",
+            "TORCH_NCCL_ASYNC_ERROR_HANDLING": 1,
+            "TORCHELASTIC_USE_AGENT_STORE": False,
             "TORCHELASTIC_RUN_ID": "vars",
             "TORCHELASTIC_RESTART_COUNT": 0,
             "TORCHELASTIC_MAX_RESTARTS": 5,
@@ -151,7 +157,8 @@ def test_a_program_that_exits_at_once_is_one_line(muster):
     assert re.fullmatch(
         rf"muster run: first cause: #0 \(pid \d+\) on {socket.gethostname()} ended with status 3 at "
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}, \d+ ms after its start, before it opened a muster "
-        r'client; its last line on stderr: "no such model"',
+        r'client; its last line on stderr: "no such model"; with --max-restarts N all ranks of a program '
+        "without muster are restarted",
         cause,
     )
 

@@ -8,6 +8,8 @@ mst_test(agent_process_test SOURCES agent_process_test.c ${CMAKE_SOURCE_DIR}/src
 mst_test(cause_test SOURCES cause_test.c LINK mst_launch mst_server muster_static mst_proto mst_base)
 mst_test(output_test SOURCES output_test.c LINK mst_process)
 mst_test(screen_test SOURCES screen_test.c LINK mst_process)
+mst_test(error_file_test SOURCES error_file_test.c ${CMAKE_SOURCE_DIR}/src/launch/torch/error_file.c
+    LINK mst_base mst_panic_abort PkgConfig::jansson)
 mst_test(child_test SOURCES child_test.c LINK mst_process mst_panic_abort)
 mst_test(spawn_test SOURCES spawn_test.c LINK mst_process)
 mst_test(keeper_test SOURCES keeper_test.c LINK mst_process mst_panic_abort)

@@ -76,6 +76,8 @@ static void the_words_of_a_cause_and_of_a_life_are_kept(void **state)
     assert_true(read_key("cause", "0 ", &word));
     assert_true(is(word.text, "") && is(word.report, ""));
     assert_true(read_key("cause", "255", &word));
+    assert_true(read_key("master_port", "65535", &word));
+    assert_true(word.key == MST_RUN_KEY_MASTER_PORT && word.number == 65535);
     assert_true(read_key("life/3", "too few ranks 1 2", &word));
     assert_true(word.key == MST_RUN_KEY_LIFE && word.number == 3 &&
                 is(word.text, "too few ranks 1 2"));
@@ -108,6 +110,9 @@ static const struct {
     {"life/", "why"},
     {"life/ 1", "why"},
     {"life/99999999999999999999999", "why"},
+    {"master_port", ""},
+    {"master_port", "0"},
+    {"master_port", "65536"},
     {"restarts", ""},
     {"restarts", "-1"},
     {"restarts", "1 "},
