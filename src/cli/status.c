@@ -9,8 +9,10 @@
 #include "cli/nodes.h"
 #include "cli/print.h"
 #include "client/shell/items.h"
+#include "proto/run_keys.h"
 #include "proto/words.h"
 #include "view/clusters.h"
+#include "view/plain.h"
 #include "view/preemption.h"
 #include "view/status_json.h"
 
@@ -40,7 +42,8 @@ static int gather(struct picture *picture)
                  {MST_HOSTS, NULL, &status->hosts, "list the hosts"},
                  {MST_FAULTS, NULL, &status->faults, "list the faults"},
                  {MST_LIST, MST_PREEMPT_PREFIX, &status->preemption, "list the notices"},
-                 {MST_LIST, MST_CLUSTER_STATUS_PREFIX, &status->clusters, "list the clusters"}};
+                 {MST_LIST, MST_CLUSTER_STATUS_PREFIX, &status->clusters, "list the clusters"},
+                 {MST_LIST, MST_RUN_PLAIN_PREFIX, &status->plain, "list the ranks without muster"}};
     struct muster_error err;
     int code = mst_cli_observe(picture->cli, &picture->client, &picture->place);
 
@@ -470,7 +473,33 @@ static void print_cluster(void *ctx, const struct mst_cluster_look *look)
     }
 }
 
-static void print_head(const struct picture *picture, const struct mst_item *job)
+static bool any_rank_came(const struct mst_status *status)
+{
+    for (size_t i = 0; i < status->members.count; i++) {
+        if (status->members.items[i].who.role == MST_ROLE_RANK) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_plain(const struct mst_plain *plain)
+{
+    for (size_t i = 0; i < plain->count; i++) {
+        const struct mst_plain_rank *rank = &plain->ranks[i];
+        char place[16];
+
+        (void)snprintf(place, sizeof place, "#%" PRIu32, rank->index);
+        mst_cli_put("  %-14s running, does not use muster; node ", place);
+        mst_cli_say("%.*s, pid %" PRIu32 "\n", MST_SLICE_ARGS(rank->host), rank->pid);
+    }
+    if (plain->more > 0) {
+        mst_cli_put("  and %" PRIu64 " more that do not use muster\n", plain->more);
+    }
+}
+
+static void print_head(const struct picture *picture, const struct mst_item *job,
+                       const struct mst_plain *plain)
 {
     uint32_t spares = mst_status_spares(&picture->status);
     uint32_t workers = mst_status_workers_only(&picture->status);
@@ -478,6 +507,11 @@ static void print_head(const struct picture *picture, const struct mst_item *job
     mst_cli_say("job %.*s: ", MST_TEXT_ARGS(picture->place.job));
     if (job->number == 0 && workers > 0) {
         mst_cli_put("%u worker%s here\n", workers, workers == 1 ? "" : "s");
+        return;
+    }
+    if (plain->count > 0 && !any_rank_came(&picture->status)) {
+        mst_cli_put("%" PRIu64 " of %u running, without muster\n", plain->count + plain->more,
+                    job->expected);
         return;
     }
     if (job->number == 0) {
@@ -499,12 +533,14 @@ static void print_text(const struct picture *picture)
     const struct mst_items *faults = &picture->status.faults;
     struct mst_item job = {.number = 0};
     uint32_t helpers = 0;
+    struct mst_plain plain;
     bool hung;
 
     if (found) {
         job = *found;
     }
-    print_head(picture, &job);
+    (void)mst_plain_of(&picture->status, &plain); /* without memory it is empty */
+    print_head(picture, &job, &plain);
     /* What blocks the job comes next, whatever else there is. */
     print_interruption(faults, job.number);
     hung = was_a_hang(faults, job.number);
@@ -528,6 +564,8 @@ static void print_text(const struct picture *picture)
             print_member(&members->items[i]);
         }
     }
+    print_plain(&plain);
+    free(plain.ranks);
     if (helpers > 0) {
         mst_cli_put("  %u helper%s of single ranks\n", helpers, helpers == 1 ? "" : "s");
     }

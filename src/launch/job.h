@@ -15,6 +15,7 @@
 #include "launch/logs.h"
 #include "launch/nodes.h"
 #include "launch/place.h"
+#include "launch/plain.h"
 #include "launch/preempted.h"
 #include "launch/report.h"
 #include "launch/run.h"
@@ -48,6 +49,7 @@ struct mst_run_job {
     struct mst_nodes nodes;
     struct mst_group group;
     struct mst_run_places places;
+    struct mst_plain_ranks plain;
     struct mst_hung hung;
     struct mst_faults faults;
     struct mst_preempted preempted;

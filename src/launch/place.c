@@ -207,6 +207,7 @@ void mst_place_start_all(struct mst_run_job *job)
             job->end.launch_code = mst_place_start(&job->places.list[i]);
         }
     }
+    mst_plain_look(job);
     if (job->end.launch_code != 0) {
         mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
     }
@@ -368,6 +369,7 @@ static void on_again(uv_timer_t *timer)
     /* What others hold now and may give back. */
     bool is_short = error == EMFILE || error == ENFILE || error == EAGAIN || error == ENOMEM;
 
+    mst_plain_look(place->job);
     if (code != 0 && place->state != MST_PLACE_RUNS && is_short) {
         uint64_t delay_ms = mst_back_off_ms(place->early++);
 

@@ -58,6 +58,7 @@ static void on_child(uv_signal_t *handle, int number)
     }
     mst_nodes_look(job);
     mst_group_look(job);
+    mst_plain_look(job);
     mst_ending_look(job);
 }
 
@@ -79,6 +80,7 @@ static void on_woken(uv_async_t *handle)
     mst_preempted_look(job);
     mst_faults_look(&job->faults, &job->group); /* why, and then what is done about it */
     mst_group_look(job);
+    mst_plain_look(job);
     mst_ending_look(job);
 }
 
@@ -158,6 +160,7 @@ static bool start_loop(struct mst_run_job *job)
     mst_faults_open(&job->faults, &job->loop, &job->shared);
     (void)uv_timer_init(&job->loop, &job->end.grace);
     (void)uv_timer_init(&job->loop, &job->end.joiners);
+    mst_plain_open(job);
     mst_service_open(job);
     mst_hung_init(job);
     (void)uv_signal_init(&job->loop, &job->child);

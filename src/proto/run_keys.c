@@ -136,6 +136,20 @@ bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_w
     return false;
 }
 
+bool mst_run_plain_take(struct mst_slice *value, struct mst_run_plain *out)
+{
+    struct mst_slice word = mst_slice_cut(value, ' ');
+    struct mst_slice index = mst_slice_cut(&word, ':');
+
+    *out = (struct mst_run_plain){.index = 0};
+    if (mst_slice_starts_with(index, mst_slice_text("+"))) {
+        return mst_run_number_read(mst_slice_from(index, 1), UINT32_MAX, &out->more) &&
+               out->more != 0;
+    }
+    return mst_run_number_read(index, UINT32_MAX - 1, &out->index) &&
+           mst_run_number_read(word, INT32_MAX, &out->pid);
+}
+
 /* ---- writing ---- */
 
 void mst_run_all_write(char *room, const struct mst_all *all)

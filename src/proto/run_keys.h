@@ -70,6 +70,18 @@ struct mst_run_waits {
  */
 bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_waits *out);
 
+/* What each agent writes, under its node's number, of its ranks that run and have opened no client:
+ * "INDEX:PID INDEX:PID", and at the end "+COUNT" where more have no room. */
+#define MST_RUN_PLAIN_PREFIX "muster/run-plain/"
+
+struct mst_run_plain {
+    uint32_t index, pid;
+    uint32_t more; /* not 0: so many others, and no index */
+};
+
+/* Takes the next off the value. False: there is no more, or it is nothing that an agent writes. */
+bool mst_run_plain_take(struct mst_slice *value, struct mst_run_plain *out);
+
 /* A number that is all of the text. */
 bool mst_run_number_read(struct mst_slice text, uint32_t most, uint32_t *out);
 

@@ -7,6 +7,7 @@
 
 #include "proto/words.h"
 #include "view/clusters.h"
+#include "view/plain.h"
 #include "view/preemption.h"
 
 /* In ASCII: a terminal obeys more than ASCII's controls. */
@@ -21,6 +22,7 @@ void mst_status_fini(struct mst_status *status)
     mst_items_fini(&status->faults);
     mst_items_fini(&status->preemption);
     mst_items_fini(&status->clusters);
+    mst_items_fini(&status->plain);
 }
 
 const struct mst_item *mst_status_job(const struct mst_status *status)
@@ -68,13 +70,39 @@ uint32_t mst_status_workers_only(const struct mst_status *status)
     return workers;
 }
 
+/* The missing places, without those where a process runs that does not use muster. Both come by
+ * index. */
+struct absences {
+    struct mst_plain plain;
+    size_t at; /* in it */
+    mst_status_missing_fn *fn;
+    void *ctx;
+};
+
+static void is_absent(struct absences *absences, uint32_t index, const struct mst_item *member)
+{
+    const struct mst_plain *plain = &absences->plain;
+
+    while (absences->at < plain->count && plain->ranks[absences->at].index < index) {
+        absences->at++;
+    }
+    if (absences->at == plain->count || plain->ranks[absences->at].index != index) {
+        absences->fn(absences->ctx, index, member);
+    }
+}
+
 /* Members are listed by role and index, so ranks come by index. */
 void mst_status_each_missing(const struct mst_status *status, mst_status_missing_fn *fn, void *ctx)
 {
     const struct mst_item *job = mst_status_job(status);
     bool complete = !job || job->arrived >= job->expected || mst_status_workers_only(status) > 0;
+    struct absences absences = {.fn = fn, .ctx = ctx};
     uint32_t size = complete ? 0 : job->expected;
     uint32_t next = 0;
+
+    if (!mst_plain_of(status, &absences.plain) || absences.plain.more > 0) {
+        size = 0; /* which of those that never came run all the same is not known */
+    }
 
     for (size_t i = 0; i < status->members.count; i++) {
         const struct mst_item *member = &status->members.items[i];
@@ -83,16 +111,17 @@ void mst_status_each_missing(const struct mst_status *status, mst_status_missing
             continue;
         }
         for (; next < member->who.index && next < size; next++) {
-            fn(ctx, next, NULL);
+            is_absent(&absences, next, NULL);
         }
         if (!is_here(member->who.state)) {
-            fn(ctx, member->who.index, member);
+            is_absent(&absences, member->who.index, member);
         }
         next = member->who.index + 1;
     }
     for (; next < size; next++) {
-        fn(ctx, next, NULL);
+        is_absent(&absences, next, NULL);
     }
+    free(absences.plain.ranks);
 }
 
 /* ---- JSON. NULL anywhere is "no memory", and makes the whole NULL ---- */
@@ -346,6 +375,28 @@ static json_t *clusters_json(const struct mst_status *status)
     return list;
 }
 
+static json_t *plain_json(const struct mst_status *status)
+{
+    json_t *list = json_array();
+    struct mst_plain plain;
+
+    if (!mst_plain_of(status, &plain)) {
+        return drop(list);
+    }
+    for (size_t i = 0; i < plain.count; i++) {
+        const struct mst_plain_rank *rank = &plain.ranks[i];
+        json_t *object = json_object();
+        bool good = put(object, "index", number_json(rank->index)) &&
+                    put(object, "pid", number_json(rank->pid)) &&
+                    put(object, "host", text_json(rank->host)) &&
+                    put(object, "node", number_json(rank->node));
+
+        append(&list, good ? object : drop(object));
+    }
+    free(plain.ranks);
+    return list;
+}
+
 static json_t *job_json(const struct mst_item *job)
 {
     json_t *object = json_object();
@@ -383,6 +434,7 @@ static json_t *status_json(const struct mst_status *status)
     bool good = put(object, "address", text_json(mst_slice_text(status->address))) &&
                 put(object, "spares", number_json(mst_status_spares(status))) &&
                 put(object, "missing", missing_json(status)) &&
+                put(object, "without_muster", plain_json(status)) &&
                 put(object, "members", list_json(&status->members, member_json)) &&
                 put(object, "rounds", list_json(&status->rounds, round_json)) &&
                 put(object, "hosts", list_json(&status->hosts, host_json)) &&

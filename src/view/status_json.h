@@ -14,6 +14,7 @@ struct mst_status {
     struct mst_items jobs, members, rounds, hosts, faults;
     struct mst_items preemption; /* the keys under MST_PREEMPT_PREFIX */
     struct mst_items clusters;   /* and under MST_CLUSTER_STATUS_PREFIX */
+    struct mst_items plain;      /* and under MST_RUN_PLAIN_PREFIX */
 };
 
 /* Ends with a newline; the caller frees it. NULL: no memory. */
@@ -28,7 +29,8 @@ uint32_t mst_status_spares(const struct mst_status *status);
 /* Present workers of a job that no rank ever joined: none of its ranks is missing. */
 uint32_t mst_status_workers_only(const struct mst_status *status);
 
-/* A place is missing when it belongs to the job's size, or was taken once, and is empty.
+/* A place is missing when it belongs to the job's size, or was taken once, and is empty: no process
+ * without muster runs there.
  * By index; `member` is NULL for a place that was never taken, which is none where all seats of the
  * size are taken: a spare of another place sits there. */
 typedef void mst_status_missing_fn(void *ctx, uint32_t index, const struct mst_item *member);

@@ -15,6 +15,7 @@ import sys
 import pytest
 
 from nodes import missing
+from running import RANK, Run, until
 from test_nodes import Nodes, cluster  # noqa: F401
 from unmodified import PROGRAMS, attempts_of, ports_of
 
@@ -96,6 +97,53 @@ def test_restarts_that_are_used_up_end_the_run(muster, most):
                         rf"{most} of {most} {restarts} used", end)
     assert re.match(r"muster run: first cause: #1 \(pid \d+\) on \S+ ended with status 3 at ", cause)
     assert cause.endswith(f'its last line on stderr: "rank 1 of attempt {most} fails"')
+
+
+def test_status_shows_ranks_without_muster(spawn, muster, tmp_path):
+    """Ranks run that have opened no client. `muster status` shows each as `running, does not use muster`, with
+    node and pid, and names none as missing; `--json` lists them in `without_muster`. One that ends is no
+    longer shown. [program / muster status]"""
+    flags = [tmp_path / "0", tmp_path / "1"]
+    script = f"echo pid $$; until test -e {tmp_path}/$RANK; do sleep 0.05; done"
+    run = spawn("run", "-n", 2, "-j", "plain", "--", "sh", "-c", script)
+    pids = {int(line[1]): int(line.split()[-1])
+            for line in (run.out.wait_for(f"[{index}]: pid") for index in (0, 1))}
+
+    def listed(count):
+        told = json.loads(muster("status", "-j", "plain", "--json").stdout)
+        return told if len(told["without_muster"]) == count else None
+
+    host = socket.gethostname()
+    told = until(lambda: listed(2))
+    assert told["without_muster"] == [{"index": index, "pid": pids[index], "host": host, "node": 0}
+                                      for index in (0, 1)]
+    assert told["missing"] == []
+    said = muster("status", "-j", "plain").stdout.splitlines()
+    assert said[0] == "job plain: 2 of 2 running, without muster"
+    for index in (0, 1):
+        assert f"  #{index}             running, does not use muster; node {host}, pid {pids[index]}" in said
+    flags[1].touch()
+    assert until(lambda: listed(1))["without_muster"][0]["index"] == 0
+    flags[0].touch()
+    assert run.wait() == 0
+
+
+def test_status_no_longer_shows_one_that_opens_its_client(spawn, muster, tmp_path):
+    """A rank opens its client long after its start. It is shown as one without muster until then, and then as
+    a member. [program / muster status]"""
+    flag = tmp_path / "flag"
+    script = f'echo it runs; until test -e {flag}; do sleep 0.05; done; exec "$0"'
+    run = Run(spawn, muster, 1, rank=("sh", "-c", script, RANK))
+    run.out.wait_for("it runs")
+
+    def without():
+        return json.loads(muster("status", "-j", run.job, "--json").stdout)["without_muster"]
+
+    assert until(without)[0]["index"] == 0
+    flag.touch()
+    ranks = run.entered()
+    assert until(lambda: without() == [])
+    run.all_well(ranks)
 
 
 @pytest.mark.parametrize("logs", [False, True])

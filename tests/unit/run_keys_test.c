@@ -223,6 +223,42 @@ static void a_node_that_is_none_is_refused(void **state)
     }
 }
 
+/* "0:17 +3 " for each that was taken. */
+static void takes_plain(const char *value, const char *expected)
+{
+    struct mst_slice left = mst_slice_text(value);
+    struct mst_run_plain one;
+    char text[128] = "";
+
+    while (mst_run_plain_take(&left, &one)) {
+        size_t used = strlen(text);
+
+        (void)snprintf(text + used, sizeof text - used, one.more > 0 ? "+%u " : "%u:%u ",
+                       one.more > 0 ? (unsigned)one.more : (unsigned)one.index, (unsigned)one.pid);
+    }
+    assert_string_equal(text, expected);
+}
+
+/* An agent names its ranks that run without muster. They are read up to the first word that no
+ * agent writes. [program / muster status] */
+static void ranks_without_muster_are_read_one_by_one(void **state)
+{
+    static const char *const no_ranks[] = {
+        "",    ":",  "1",  "1:",           ":1", "-1:1",  "1:-1",        "1:x",
+        "x:1", "+0", "+x", "4294967295:1", "+",  "1:1:1", "1:2147483648"};
+
+    (void)state;
+    takes_plain("", "");
+    takes_plain("0:17", "0:17 ");
+    takes_plain("0:17 3:2147483647 +4294967295", "0:17 3:2147483647 +4294967295 ");
+    for (size_t i = 0; i < sizeof no_ranks / sizeof no_ranks[0]; i++) {
+        char value[64];
+
+        (void)snprintf(value, sizeof value, "7:8 %s 9:10", no_ranks[i]);
+        takes_plain(value, "7:8 ");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +266,7 @@ int main(void)
         cmocka_unit_test(the_words_of_a_cause_and_of_a_life_are_kept),
         cmocka_unit_test(what_no_node_writes_is_refused),
         cmocka_unit_test(a_node_that_is_none_is_refused),
+        cmocka_unit_test(ranks_without_muster_are_read_one_by_one),
         cmocka_unit_test(ranks_that_wait_are_read_line_by_line),
     };
 

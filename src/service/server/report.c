@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "proto/notice.h"
+#include "proto/run_keys.h"
 #include "service/core/look.h"
 #include "view/clusters.h"
 
@@ -250,7 +251,8 @@ static bool copy_status(struct mst_uv_report *report, const char *job, struct ms
            copy_pages(core, MST_HOSTS, name, &status->hosts) &&
            copy_pages(core, MST_FAULTS, name, &status->faults) &&
            copy_keys(core, name, mst_slice_text(MST_PREEMPT_PREFIX), &status->preemption) &&
-           copy_keys(core, name, mst_slice_text(MST_CLUSTER_STATUS_PREFIX), &status->clusters);
+           copy_keys(core, name, mst_slice_text(MST_CLUSTER_STATUS_PREFIX), &status->clusters) &&
+           copy_keys(core, name, mst_slice_text(MST_RUN_PLAIN_PREFIX), &status->plain);
 }
 
 static void answer(struct mst_uv_report *report, const struct mst_http_question *question)
