@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs without muster under `muster run` and under the real torchrun. PyTorch is installed by pip into the
-virtual environment that MUSTER_TEST_TORCH names: several GB, so only where that is asked for.
+virtual environment that TEST_TORCH names: several GB, so only where that is asked for.
 
 behaviour: run / Programs without muster
 """
@@ -21,7 +21,7 @@ VERSION = "2.14.1"
 ROOM_BYTES = 12 << 30
 INSTALL_S = 1100  # on a slow network; ctest allows 1200
 PAGE = ROOT / "docs" / "coming-from.md"
-HEAD = "<!-- made by tests/process/test_torchrun.py; MUSTER_TEST_TORCH_WRITE=1 writes it -->\n"
+HEAD = "<!-- made by tests/process/test_torchrun.py; TEST_TORCH_WRITE=1 writes it -->\n"
 END = "<!-- end -->\n"
 OURS = re.compile("MUSTER_.*|_|PWD|SHLVL|OLDPWD")
 
@@ -77,9 +77,9 @@ def install(venv):
 @pytest.fixture(scope="module")
 def torch():
     """The programs of a virtual environment with PyTorch."""
-    named = os.environ.get("MUSTER_TEST_TORCH")
+    named = os.environ.get("TEST_TORCH")
     if not named:
-        pytest.skip("MUSTER_TEST_TORCH names no folder for PyTorch (5 GB)")
+        pytest.skip("TEST_TORCH names no folder for PyTorch (5 GB)")
     venv = pathlib.Path(named).absolute()
     why = install(venv)
     if why is not None:
@@ -137,7 +137,7 @@ def test_a_program_sees_the_same_as_under_torchrun(torch, muster, env, program):
     table = table_of(theirs, ours)
     head, rest = PAGE.read_text(encoding="utf-8").split(HEAD)
     written, tail = rest.split(END, 1)
-    if os.environ.get("MUSTER_TEST_TORCH_WRITE") and table != written:
+    if os.environ.get("TEST_TORCH_WRITE") and table != written:
         PAGE.write_text(head + HEAD + table + END + tail, encoding="utf-8")
         written = table
     assert table == written
