@@ -45,6 +45,7 @@ struct mst_cli_value {
     char letter;
     bool given; /* by a flag or the environment */
     bool by_flag;
+    bool by_number; /* as torchrun's users do: how many streams */
     int64_t number;
     char *text; /* NULL: not given and no default */
 };
@@ -57,7 +58,10 @@ struct mst_cli {
     const char *program; /* argv[0] */
     struct mst_cli_value values[MST_CLI_VALUES_MAX];
     size_t value_count;
-    char **arguments; /* arguments other than flags; NULL-terminated */
+    bool redirects; /* a synonym was given by which all output goes into --log-dir */
+    const char *alone, *alone_answer; /* a synonym that has no effect on one node; on several it is
+                                         refused with this */
+    char **arguments;                 /* arguments other than flags; NULL-terminated */
     int argument_count;
 };
 

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/synonyms.h"
 #include "client/shell/internal.h"
 #include "os/clock.h"
 
@@ -437,6 +438,123 @@ struct mst_cli_value *mst_cli_flag_of(struct mst_cli *cli, const char *word, siz
     return NULL;
 }
 
+/* The value of a flag of another launcher; NULL: there is none, after one line. */
+static const char *take_value(struct cursor *cursor, const char *flag, const char *equals)
+{
+    if (equals == NULL && *cursor->next == NULL) {
+        (void)mst_cli_usage(cursor->cli, "%s needs a value", flag);
+        return NULL;
+    }
+    return equals != NULL ? equals + 1 : *cursor->next++;
+}
+
+/* For "%.*s": a flag without its value. */
+#define WORD(flag) (int)strcspn(flag, "="), (flag)
+
+static int take_export(const struct cursor *cursor, const char *flag, const char *value)
+{
+    if (!mst_synonym_export(value)) {
+        return mst_cli_usage(cursor->cli, "%.*s %s: NAME or NAME=VALUE is expected", WORD(flag),
+                             value);
+    }
+    if (strchr(value, '=') == NULL && getenv(value) == NULL) {
+        mst_cli_tell("muster %s: %.*s %s: no such variable is set", cursor->cli->command->name,
+                     WORD(flag), value);
+    }
+    return MST_CLI_OK;
+}
+
+/* "nnodes=1" */
+static int take_setting(struct cursor *cursor, const char *flag, const char *text)
+{
+    char name[NAME_MAX_BYTES];
+    size_t size = strcspn(text, "=");
+
+    normal_name(text, size, name);
+    return give(cursor, value_of(cursor->cli, name), flag, text + size + 1);
+}
+
+/* torchrun's --tee 3 and --redirects 3. Without a folder all output goes to the terminal as it is.
+ */
+static int take_streams(struct cursor *cursor, const char *flag, const char *value,
+                        const struct mst_synonym *synonym)
+{
+    struct mst_cli_value *own = *synonym->text ? value_of(cursor->cli, synonym->text) : NULL;
+    bool all, none;
+
+    if (!mst_synonym_streams(value, &all, &none)) {
+        return mst_cli_usage(cursor->cli, "%.*s %s: 3 is expected, for both streams, or 0",
+                             WORD(flag), value);
+    }
+    if (!all && !none) {
+        return mst_cli_usage(cursor->cli,
+                             "%.*s %s: both streams of all ranks go the same way: --log-dir FOLDER "
+                             "writes them to files, and --tee to the terminal as well",
+                             WORD(flag), value);
+    }
+    if (own != NULL) {
+        own->by_number = true;
+        return give(cursor, own, flag, all ? "1" : "0");
+    }
+    cursor->cli->redirects = all;
+    return MST_CLI_OK;
+}
+
+/* The flag of ours with that name goes before, except where a number follows that it does not
+ * take. */
+static const struct mst_synonym *synonym_of(const struct cursor *cursor, const char *flag,
+                                            const char *equals)
+{
+    const char *after = equals != NULL ? equals + 1 : *cursor->next;
+    const struct mst_synonym *synonym;
+    size_t dashes = strspn(flag, "-");
+    char name[NAME_MAX_BYTES];
+    bool all, none;
+
+    normal_name(flag + dashes, strcspn(flag + dashes, "="), name);
+    synonym = cursor->cli->command->runs_program ? mst_synonym_find(name) : NULL;
+    if (synonym != NULL && value_of(cursor->cli, name) != NULL &&
+        (synonym->meaning != MST_MEANS_STREAMS || after == NULL ||
+         !mst_synonym_streams(after, &all, &none))) {
+        return NULL;
+    }
+    return synonym;
+}
+
+static int take_synonym(struct cursor *cursor, const char *flag, const char *equals,
+                        const struct mst_synonym *synonym)
+{
+    const char *value = "";
+
+    if (synonym->meaning == MST_MEANS_ANSWER) {
+        return mst_cli_usage(cursor->cli, "%.*s: %s", WORD(flag), synonym->text);
+    }
+    if (synonym->takes) {
+        value = take_value(cursor, flag, equals);
+        if (value == NULL) {
+            return MST_CLI_USAGE;
+        }
+    }
+    switch (synonym->meaning) {
+    case MST_MEANS_SAME:
+        return give(cursor, value_of(cursor->cli, synonym->text), flag, value);
+    case MST_MEANS_SETS:
+        return take_setting(cursor, flag, synonym->text);
+    case MST_MEANS_ALONE:
+        cursor->cli->alone = flag;
+        cursor->cli->alone_answer = synonym->text;
+        return MST_CLI_OK;
+    case MST_MEANS_EXPORT:
+        return take_export(cursor, flag, value);
+    case MST_MEANS_STREAMS:
+        return take_streams(cursor, flag, value, synonym);
+    case MST_MEANS_ANSWER:
+    case MST_MEANS_UNNEEDED:
+        return MST_CLI_OK;
+    }
+    return MST_CLI_OK;
+}
+
 static int take_long(struct cursor *cursor, const char *flag)
 {
     const char *equals = strchr(flag, '=');
@@ -463,6 +581,17 @@ static int take_short(struct cursor *cursor, const char *flag)
                  : unknown_flag(cursor->cli, flag);
 }
 
+static int take_flag(struct cursor *cursor, const char *flag)
+{
+    const char *equals = strchr(flag, '=');
+    const struct mst_synonym *synonym = synonym_of(cursor, flag, equals);
+
+    if (synonym != NULL) {
+        return take_synonym(cursor, flag, equals, synonym);
+    }
+    return flag[1] == '-' ? take_long(cursor, flag) : take_short(cursor, flag);
+}
+
 static bool is_flag(const char *argument)
 {
     return argument[0] == '-' && argument[1] != '\0' && !isdigit((unsigned char)argument[1]);
@@ -482,15 +611,13 @@ static int take_arguments(struct mst_cli *cli, char **argv)
         if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0) {
             return -1;
         }
-        if (!is_flag(argument)) {
-            cli->arguments[cli->argument_count++] = argument;
-            if (cli->command->runs_program) {
-                break;
-            }
-        } else if (argument[1] == '-') {
-            code = take_long(&cursor, argument);
-        } else {
-            code = take_short(&cursor, argument);
+        if (is_flag(argument)) {
+            code = take_flag(&cursor, argument);
+            continue;
+        }
+        cli->arguments[cli->argument_count++] = argument;
+        if (cli->command->runs_program) {
+            break;
         }
     }
     while (*cursor.next) {

@@ -29,7 +29,7 @@ struct group {
 static const struct group groups[] = {
     {.title = "ranks",
      .names = "nproc nproc_per_node spares job size min_size max_size size_multiple join_wait grow "
-              "max_restarts grace core label input log_dir tee report",
+              "max_restarts grace core label input log_dir tee report module role",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
      .names = "nnodes hostfile ssh pass_env join node_rank listen avoid service_wait secret_file "
@@ -75,7 +75,9 @@ static const struct {
     {"journal", "FOLDER"},
     {"listen", "HOST:PORT"},
     {"nnodes", "N"},
+    {"nproc_per_node", "N"},
     {"pass_env", "NAME,..."},
+    {"role", "NAME"},
     {"secret_file", "FILE"},
     {"input", "INDEX"},
     {"log_dir", "FOLDER"},

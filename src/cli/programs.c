@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/devices.h"
 #include "cli/help.h"
+#include "cli/program.h"
 
 static bool ends(char *const *word)
 {
@@ -22,13 +24,6 @@ static uint32_t count(char *const *words)
     return count;
 }
 
-/* The only flag that a program but the first one has. */
-static bool counts(const struct mst_cli_value *value)
-{
-    return strcmp(value->row->name, "nproc") == 0 ||
-           strcmp(value->row->name, "nproc_per_node") == 0;
-}
-
 /* `words`: one program but the first, with its flags. */
 static int take(const struct mst_cli *cli, char **words, struct mst_run_program *out)
 {
@@ -43,9 +38,11 @@ static int take(const struct mst_cli *cli, char **words, struct mst_run_program 
     for (size_t i = 0; i < own.value_count && code == MST_CLI_OK; i++) {
         const struct mst_cli_value *value = &own.values[i];
 
-        if (value->by_flag && counts(value)) {
+        if (value->by_flag && strcmp(value->row->name, "nproc") == 0) {
             out->count = (uint32_t)value->number;
-        } else if (value->by_flag) {
+        } else if (value->by_flag && strcmp(value->row->name, "nproc_per_node") == 0) {
+            code = mst_devices_count(cli, value->text, &out->count);
+        } else if (value->by_flag && strcmp(value->row->name, "module") != 0) {
             char flag[64];
 
             mst_cli_flag_name(value->row->name, flag, sizeof flag);
@@ -61,6 +58,9 @@ static int take(const struct mst_cli *cli, char **words, struct mst_run_program 
     out->arguments = words + size - own.argument_count;
     if (code == MST_CLI_OK && own.argument_count == 0) {
         code = mst_cli_usage(cli, "the program after ':' is missing, as in : -n 4 -- PROGRAM");
+    }
+    if (code == MST_CLI_OK) {
+        code = mst_cli_program_take(cli, mst_cli_number(&own, "module") != 0, out);
     }
     mst_cli_release(&own);
     return code;
@@ -97,6 +97,8 @@ int mst_cli_programs(const struct mst_cli *cli, struct mst_run_options *options)
         if (i > 0) {
             code = take(cli, own, program);
             options->nproc += program->count;
+        } else {
+            code = mst_cli_program_take(cli, mst_cli_number(cli, "module") != 0, program);
         }
     }
     return code;
@@ -104,6 +106,9 @@ int mst_cli_programs(const struct mst_cli *cli, struct mst_run_options *options)
 
 void mst_cli_programs_free(struct mst_run_options *options)
 {
+    for (uint32_t i = 0; options->programs != NULL && i < options->program_count; i++) {
+        free(options->programs[i].made);
+    }
     free(options->programs);
     options->programs = NULL;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/devices.h"
 #include "cli/hosts.h"
 #include "cli/programs.h"
 #include "client/shell/signals.h"
@@ -133,7 +134,15 @@ static int check(const struct mst_cli *cli, const struct mst_run_options *option
         return mst_cli_usage(cli,
                              "the program is missing; usage: muster run -n 4 -- PROGRAM ARGUMENTS");
     }
-    if (options->tee && options->log_dir == NULL) {
+    if (cli->alone != NULL && (options->nodes_max > 1 || options->join != NULL)) {
+        return mst_cli_usage(cli, "%.*s: %s", (int)strcspn(cli->alone, "="), cli->alone,
+                             cli->alone_answer);
+    }
+    if (cli->redirects && options->log_dir == NULL) {
+        return mst_cli_usage(
+            cli, "--redirects: the folder for the output is missing, as in --log-dir FOLDER");
+    }
+    if (options->tee && options->log_dir == NULL && !mst_cli_value(cli, "tee")->by_number) {
         return mst_cli_usage(cli,
                              "--tee: the folder for the output is missing, as in --log-dir FOLDER");
     }
@@ -192,11 +201,11 @@ static int take_notices(const struct mst_cli *cli, struct mst_run_options *optio
 static int run(struct mst_cli *cli)
 {
     static const char *const grow_words[] = {"check", "fault", "off"};
-    bool named = given(cli, "nproc") && !given(cli, "nproc_per_node");
+    const char *nproc = text_of(cli, "nproc_per_node");
     char lease[24];
     struct mst_run_options options = {
         .job = given(cli, "job") ? mst_cli_text(cli, "job") : NULL,
-        .nproc = (uint32_t)number(cli, named ? "nproc" : "nproc_per_node"),
+        .nproc = given(cli, "nproc") ? (uint32_t)number(cli, "nproc") : 0,
         .size = (uint32_t)number(cli, "size"),
         .spares = (uint32_t)number(cli, "spares"),
         .min_size = (uint32_t)number(cli, "min_size"),
@@ -220,7 +229,7 @@ static int run(struct mst_cli *cli)
         .insecure = number(cli, "insecure") != 0,
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .restarts_given = mst_cli_given(cli, "max_restarts"),
-        .role = "default",
+        .role = mst_cli_text(cli, "role"),
         .dump = mst_cli_number(cli, "core") != 0,
         .label = mst_cli_number(cli, "label") != 0,
         .log_dir = text_of(cli, "log_dir"),
@@ -229,7 +238,7 @@ static int run(struct mst_cli *cli)
     };
     const char *nodes = text_of(cli, "nnodes"), *input = mst_cli_text(cli, "input");
     struct mst_launched launched;
-    struct mst_cli_hosts hosts;
+    struct mst_cli_hosts hosts = {.settings = {NULL}};
     int code;
 
     if (nodes != NULL && !read_nodes(nodes, &options.nodes_min, &options.nodes_max)) {
@@ -238,11 +247,13 @@ static int run(struct mst_cli *cli)
     if (!read_input(input, &options.input)) {
         return mst_cli_usage(cli, "--input %s: the index of a rank or 'none' is expected", input);
     }
-    code = mst_cli_hosts_take(cli, &hosts, &options);
+    code = nproc != NULL ? mst_devices_count(cli, nproc, &options.nproc) : MST_CLI_OK;
+    if (code == MST_CLI_OK) {
+        code = mst_cli_hosts_take(cli, &hosts, &options);
+    }
     if (code == MST_CLI_OK) {
         code = take_secret(cli, &options);
     }
-
     if (code == MST_CLI_OK) {
         code = mst_launched_take(&options, &launched);
     }
@@ -296,6 +307,10 @@ const struct mst_cli_command mst_cli_run = {
         "run; the others wait until one is lost, also one of another node, and with "
         "--nnodes MIN:MAX also for a missing node. With spares the run continues while "
         "there are size processes, or --min-size.\n"
+        "\n"
+        "PROGRAM may be a Python script without its interpreter. Flags of torchrun, mpirun "
+        "and srun that mean the same are accepted, such as -np, --standalone, --tee 3 and "
+        "-x NAME=VALUE; others are answered with the flag that does it.\n"
         "\n"
         "--log-dir DIR writes the ranks' output to files instead of the terminal: "
         "DIR/JOB/INDEX/ATTEMPT/stdout.log and stderr.log, for each process its own, byte "

@@ -21,9 +21,10 @@
 #include "process/spawn.h"
 
 #define OVERDUE_MS 5000
-#define START_DESCRIPTORS 12u /* logs, input, output, page, errors, and to hear that exec failed   \
-                               */
-#define KEPT 8u               /* processes of a place */
+#define START_DESCRIPTORS                                                                          \
+    12u         /* logs, input, output, page, errors, and to hear that exec failed                 \
+                 */
+#define KEPT 8u /* processes of a place */
 
 bool mst_place_any(const struct mst_run_places *places, enum mst_place_state state)
 {

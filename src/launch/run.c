@@ -30,7 +30,7 @@ extern char **environ;
 static void name_job(struct mst_run_job *job)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
-    const char *given = job->options->programs[0].arguments[0];
+    const char *given = job->options->programs[0].name;
     const char *program = strrchr(given, '/');
 
     program = program != NULL ? program + 1 : given;

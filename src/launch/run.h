@@ -25,7 +25,9 @@
  * `count` places. */
 struct mst_run_program {
     uint32_t count;
+    const char *name;       /* as typed, for the job's name */
     char *const *arguments; /* the program and what it is given; NULL at the end */
+    char **made;            /* those, where they are not as typed; allocated */
     char path[PATH_MAX];    /* once it was found */
 };
 
@@ -73,21 +75,11 @@ struct mst_run_options {
 
     const char *role; /* that torch shows for the ranks */
     bool dump, label;
-    uint32_t input;
-
-    /* the index that gets our standard input */
-    const char *log_dir;
-
-    /* NULL: the ranks' output goes to the terminal */
-    bool tee;
-
-    /* there it goes as well */
-    const char *report;
-
-    /* NULL: none is written */
-    struct mst_run_program *programs;
-
-    /* at least one; `nproc` is the sum of their counts */
+    uint32_t input;                   /* the index that gets our standard input */
+    const char *log_dir;              /* NULL: the ranks' output goes to the terminal */
+    bool tee;                         /* there it goes as well */
+    const char *report;               /* NULL: none is written */
+    struct mst_run_program *programs; /* at least one; `nproc` is the sum of their counts */
     uint32_t program_count;
 };
 

@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from conftest import MUSTER, ROOT
+from test_launchers import SYNONYMS
 
 yaml = pytest.importorskip("yaml")
 
@@ -109,7 +110,7 @@ def test_every_flag_exists(page, commands):
         assert command in commands, f"{page}: there is no muster {command}"
         missing = {flag for flag in flags if not flag.startswith("--no-")} - commands[command]
         assert missing == set(), f"{page}: muster {command} has no {missing}"
-    all_flags = set().union(*commands.values(), OF_OTHERS)
+    all_flags = set().union(*commands.values(), OF_OTHERS, SYNONYMS)
     for line in code(page):
         flag = re.match(r"(--[a-z][\w-]*)", line)
         if flag:

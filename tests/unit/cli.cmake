@@ -8,3 +8,4 @@ if(TARGET muster_static)
     # Answers in the service's place.
     target_link_options(status_test PRIVATE -Wl,--wrap=mst_lib_items_collect)
 endif()
+mst_test(synonyms_test SOURCES synonyms_test.c ${CMAKE_SOURCE_DIR}/src/cli/synonyms.c ${CMAKE_SOURCE_DIR}/src/cli/devices.c)
