@@ -122,7 +122,7 @@ static void start(struct mst_run_job *job)
 {
     struct mst_group *group = &job->group;
 
-    group->ends = group->asks = false;
+    group->ends = group->asks = group->said = false;
     (void)uv_timer_stop(&job->end.grace);
     mst_nodes_begin_life(job);
     for (uint32_t i = 0; i < job->places.count; i++) {
@@ -138,6 +138,17 @@ void mst_group_enter(struct mst_run_job *job)
         mst_group_look(job);
     } else {
         mst_place_start_all(job);
+    }
+}
+
+static void say_who_is_missing(struct mst_run_job *job)
+{
+    uint32_t missing = job->places.uses_muster || job->group.said ? 0 : mst_nodes_missing(job);
+
+    if (missing > 0) {
+        job->group.said = true;
+        mst_say("the ranks start when %" PRIu32 " more node%s here: %" PRIu32 " are needed",
+                missing, missing == 1 ? " is" : "s are", job->options->nodes_min);
     }
 }
 
@@ -171,6 +182,8 @@ void mst_group_look(struct mst_run_job *job)
         mst_nodes_state(job, MST_PEER_RUNS);
         if (mst_nodes_all_in_life(job, told)) {
             start(job);
+        } else {
+            say_who_is_missing(job);
         }
     }
 }

@@ -23,6 +23,7 @@ struct mst_group {
     uint32_t life; /* of this node */
     bool ends;     /* until the processes of this life are started */
     bool asks;     /* a process of this node gave up in this life */
+    bool said;     /* that nodes are waited for */
     struct mst_note claim;
 
     /* Under the run's lock: the newest life that was begun, why, and how many restarts there were

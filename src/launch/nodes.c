@@ -169,13 +169,14 @@ static struct mst_all look_at_all(const struct mst_run_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;
     struct mst_all all = {.life = UINT32_MAX};
-    uint32_t seen = 0;
+    uint32_t seen = 0, here = 0;
     bool waits = false;
 
     for (uint32_t i = 0; i < job->options->nodes_max; i++) {
         const struct mst_peer *peer = &nodes->peers[i];
 
         seen += peer->seen;
+        here += peer->here;
         all.runs = all.runs || (peer->here && peer->state == MST_PEER_RUNS);
         waits = waits || (peer->here && peer->state == MST_PEER_WAITS);
         if (peer->here && peer->life < all.life) {
@@ -185,6 +186,9 @@ static struct mst_all look_at_all(const struct mst_run_job *job)
     all.done = nodes->listed && seen >= job->options->nodes_min && !all.runs && !waits;
     all.runs = all.runs || !nodes->listed;
     all.life = nodes->listed && all.life != UINT32_MAX ? all.life : 0;
+    if (!job->places.uses_muster && here < job->options->nodes_min) {
+        all.life = 0; /* ranks without muster would wait for those of the others in vain */
+    }
     all.ender_gone = nodes->listed && nodes->end_told &&
                      nodes->end_number < job->options->nodes_max &&
                      !nodes->peers[nodes->end_number].here;
@@ -385,6 +389,20 @@ bool mst_nodes_others_run(struct mst_run_job *job)
 bool mst_nodes_all_in_life(struct mst_run_job *job, uint32_t life)
 {
     return !mst_run_several(job->options) || all_of(job).life >= life;
+}
+
+uint32_t mst_nodes_missing(struct mst_run_job *job)
+{
+    uint32_t here = 0;
+    bool listed;
+
+    mst_shared_lock(&job->shared);
+    listed = job->nodes.listed;
+    for (uint32_t i = 0; i < job->options->nodes_max; i++) {
+        here += job->nodes.peers[i].here;
+    }
+    mst_shared_unlock(&job->shared);
+    return listed && here < job->options->nodes_min ? job->options->nodes_min - here : 0;
 }
 
 bool mst_nodes_finished_elsewhere(struct mst_run_job *job)

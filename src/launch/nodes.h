@@ -146,6 +146,9 @@ void mst_nodes_choose_port(struct mst_run_job *job);
 /* Whether every node that is there is in this life, or a later one. */
 bool mst_nodes_all_in_life(struct mst_run_job *job, uint32_t life);
 
+/* Nodes that the run needs and that are not there; 0 on a node that does not follow all. */
+uint32_t mst_nodes_missing(struct mst_run_job *job);
+
 /* Whether some other node has work, or has only joiners, or has ended well. Under no lock. */
 bool mst_nodes_others_run(struct mst_run_job *job);
 bool mst_nodes_finished_elsewhere(struct mst_run_job *job);

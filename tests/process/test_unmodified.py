@@ -16,7 +16,7 @@ import pytest
 
 from nodes import missing
 from running import RANK, Run, until
-from test_nodes import Nodes, cluster  # noqa: F401
+from test_nodes import SHORT_LEASE, Nodes, cluster  # noqa: F401
 from unmodified import PROGRAMS, attempts_of, ports_of
 
 HINT = "; with --max-restarts N all ranks of a program without muster are restarted"
@@ -195,22 +195,41 @@ def test_all_nodes_begin_again_together(cluster):  # noqa: F811
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_a_node_that_comes_late_begins_with_the_others(cluster):  # noqa: F811
-    """Node 0 has begun again twice before the others join. Their ranks begin at the attempt that the others
-    are at, with its count and its MASTER_PORT."""
+    """A rank of node 0 fails before the other nodes are there. All ranks start when they are: each at the second
+    attempt, with one count and one MASTER_PORT."""
     over = pathlib.Path(cluster.directories[0]) / "over"
-    script = (f'{SAYS}; echo "port $MASTER_PORT"; test $TORCHELASTIC_RESTART_COUNT -ge 2 || exit 1; '
+    script = (f'{SAYS}; echo "port $MASTER_PORT"; test $TORCHELASTIC_RESTART_COUNT = 1 || exit 1; '
               f"until test -e {over}; do sleep 0.1; done")
     nodes = Nodes(cluster, ["sh", "-c", script], "--max-restarts", 2, count=1, nnodes="3")
-    nodes.on[0].out.wait_for("attempt 2 rank 0")
-    nodes.on[0].out.wait_for("attempt 2 rank 1")
+    nodes.on[0].log.wait_for("the ranks start when 2 more nodes are here: 3 are needed")
     for number in (1, 2):
         nodes.join(number)
-    for process in nodes.on[1:]:
-        process.out.wait_for("port ", count=2)
+    for process in nodes.on:
+        process.out.wait_for("attempt 1 ", count=2)
     over.touch()
     assert nodes.codes() == [0, 0, 0], nodes.told()
     assert not any(line for process in nodes.on[1:] for line in process.out.having("attempt 0"))
     assert len({line.split()[-1] for process in nodes.on for line in process.out.having("port ")[-2:]}) == 1
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_a_lost_node_is_waited_for(cluster):  # noqa: F811
+    """One of two nodes is lost, then a rank of the other fails. All begin again when a node has taken the lost one's
+    place: until then nothing is started, and one line says so."""
+    over = pathlib.Path(cluster.directories[0]) / "over"
+    script = (f"{SAYS}; until test -e {over}-$TORCHELASTIC_RESTART_COUNT; do sleep 0.1; done; "
+              "test $TORCHELASTIC_RESTART_COUNT = 1 || exit $(($RANK == 0))")
+    nodes = Nodes(cluster, ["sh", "-c", script], "--max-restarts", 3, "--lease", SHORT_LEASE, count=2)
+    nodes.on[1].out.wait_for("attempt 0 rank 3")
+    nodes.on[1].kill()
+    pathlib.Path(f"{over}-0").touch()
+    nodes.on[0].log.wait_for("the ranks start when 1 more node is here: 2 are needed")
+    assert nodes.on[0].out.having("attempt 1") == []
+    other = nodes.join(1)
+    other.out.wait_for("attempt 1 rank 3")
+    nodes.on[0].out.wait_for("attempt 1 rank 0")
+    pathlib.Path(f"{over}-1").touch()
+    assert (nodes.on[0].wait(), other.wait()) == (0, 0), nodes.told()
 
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
