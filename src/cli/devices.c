@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define CPUS_MAX 65536
-#define NPROC_MAX 65536u
 
 unsigned mst_devices_cpus(void)
 {
@@ -105,28 +104,4 @@ unsigned mst_devices_gpus(const char *root)
     count = count_in(root, "/sys/class/kfd/kfd/topology/nodes", is_amd);
     count = mst_devices_visible(count, getenv("ROCR_VISIBLE_DEVICES"));
     return mst_devices_visible(count, getenv("HIP_VISIBLE_DEVICES"));
-}
-
-int mst_devices_count(const struct mst_cli *cli, const char *text, uint32_t *out)
-{
-    bool is_auto = strcmp(text, "auto") == 0, gpus = is_auto || strcmp(text, "gpu") == 0;
-    unsigned found = gpus ? mst_devices_gpus("") : 0;
-    char *end = NULL;
-    unsigned long number = strtoul(text, &end, 10);
-
-    if (strcmp(text, "gpu") == 0 && found == 0) {
-        return mst_cli_usage(cli, "--nproc-per-node gpu: there is no GPU here that a process may "
-                                  "use; cpu counts the processors");
-    }
-    if (strcmp(text, "cpu") == 0 || (is_auto && found == 0)) {
-        found = mst_devices_cpus();
-    } else if (!gpus && (*end != '\0' || number < 1 || number > NPROC_MAX)) {
-        return mst_cli_usage(
-            cli, "--nproc-per-node %s: expected a number from 1 to %u, cpu, gpu or auto", text,
-            NPROC_MAX);
-    } else if (!gpus) {
-        found = (unsigned)number;
-    }
-    *out = found < NPROC_MAX ? found : NPROC_MAX;
-    return MST_CLI_OK;
 }

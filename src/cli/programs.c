@@ -9,6 +9,32 @@
 #include "cli/help.h"
 #include "cli/program.h"
 
+#define NPROC_MAX 65536u
+
+int mst_cli_nproc(const struct mst_cli *cli, const char *text, uint32_t *out)
+{
+    bool is_auto = strcmp(text, "auto") == 0, gpus = is_auto || strcmp(text, "gpu") == 0;
+    unsigned found = gpus ? mst_devices_gpus("") : 0;
+    char *end = NULL;
+    unsigned long number = strtoul(text, &end, 10);
+
+    if (strcmp(text, "gpu") == 0 && found == 0) {
+        return mst_cli_usage(cli, "--nproc-per-node gpu: there is no GPU here that a process may "
+                                  "use; cpu counts the processors");
+    }
+    if (strcmp(text, "cpu") == 0 || (is_auto && found == 0)) {
+        found = mst_devices_cpus();
+    } else if (!gpus && (*end != '\0' || number < 1 || number > NPROC_MAX)) {
+        return mst_cli_usage(
+            cli, "--nproc-per-node %s: expected a number from 1 to %u, cpu, gpu or auto", text,
+            NPROC_MAX);
+    } else if (!gpus) {
+        found = (unsigned)number;
+    }
+    *out = found < NPROC_MAX ? found : NPROC_MAX;
+    return MST_CLI_OK;
+}
+
 static bool ends(char *const *word)
 {
     return *word == NULL || (strcmp(*word, ":") == 0 && word[1] != NULL);
@@ -41,7 +67,7 @@ static int take(const struct mst_cli *cli, char **words, struct mst_run_program 
         if (value->by_flag && strcmp(value->row->name, "nproc") == 0) {
             out->count = (uint32_t)value->number;
         } else if (value->by_flag && strcmp(value->row->name, "nproc_per_node") == 0) {
-            code = mst_devices_count(cli, value->text, &out->count);
+            code = mst_cli_nproc(cli, value->text, &out->count);
         } else if (value->by_flag && strcmp(value->row->name, "module") != 0) {
             char flag[64];
 

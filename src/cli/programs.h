@@ -8,6 +8,10 @@
 #include "cli/cli.h"
 #include "launch/run.h"
 
+/* What is given for --nproc-per-node: a number, or the kind of processors that are counted. OK, or
+ * an exit code after one line. */
+int mst_cli_nproc(const struct mst_cli *cli, const char *text, uint32_t *out);
+
 /* Takes them out of the arguments of `cli`, which they borrow, and adds their counts to
  * `options->nproc`: to that of the first, which is set. OK, or an exit code after one line. */
 int mst_cli_programs(const struct mst_cli *cli, struct mst_run_options *options);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/devices.h"
 #include "cli/hosts.h"
 #include "cli/programs.h"
 #include "client/shell/signals.h"
@@ -247,7 +246,7 @@ static int run(struct mst_cli *cli)
     if (!read_input(input, &options.input)) {
         return mst_cli_usage(cli, "--input %s: the index of a rank or 'none' is expected", input);
     }
-    code = nproc != NULL ? mst_devices_count(cli, nproc, &options.nproc) : MST_CLI_OK;
+    code = nproc != NULL ? mst_cli_nproc(cli, nproc, &options.nproc) : MST_CLI_OK;
     if (code == MST_CLI_OK) {
         code = mst_cli_hosts_take(cli, &hosts, &options);
     }

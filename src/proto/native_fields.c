@@ -66,6 +66,7 @@ static const struct mst_field open_rows[] = {
     ROW(14, PLUS_ONE, node, open.node),
     ROW(15, UINT32, max_size, open.max_size),
     ROW(16, UINT32, size_multiple, open.size_multiple),
+    ROW(17, BOOL, replaces, open.replaces),
 };
 static const struct mst_message open_message = {
     .name = "Open", ROWS(open_rows), .bounded = BIT(4) | BIT(11), .plus_one = BIT(14)};
@@ -136,6 +137,7 @@ static const struct mst_field round_rows[] = {
     ROW(12, BOOL, final, round.final),
     ROW(13, BOOL, any_deadline, round.any_deadline),
     ROW(14, UINT32, root, round.root),
+    ROW(15, UINT64, replace_ms, round.replace_ms),
 };
 static const struct mst_message round_message = {
     .name = "Round", ROWS(round_rows), .bounded = BIT(6) | BIT(7)};
@@ -172,6 +174,7 @@ static const struct mst_field lost_rows[] = {
     BOUNDED(3, ENUM, cause, lost.cause, MST_CAUSE_NONE, MST_CAUSE_LAST, NULL),
     ROW(4, SINT32, code, lost.code),
     ROW(5, BYTES, text, lost.text),
+    ROW(6, BOOL, last, lost.last),
 };
 static const struct mst_message lost_message = {.name = "Lost", ROWS(lost_rows), .bounded = BIT(3)};
 
@@ -292,6 +295,8 @@ static const struct mst_field item_rows[] = {
     ROW(7, BYTES, value, value),
     PART(8, who, who, who),
     ROW(9, UINT32, listening, listening),
+    ROW(10, UINT32, awaited, awaited),
+    ROW(11, UINT64, lost_ms, lost_ms),
 };
 #undef OF
 static const struct mst_message item_message = {

@@ -87,7 +87,8 @@ enum mst_item_kind {
                            agent that reported it, 0: the rank itself or the service */
     MST_ITEM_VIEW = 5,  /* the reply's view is set */
     MST_ITEM_RESET = 6, /* deletions that it has not seen are dropped: everything is listed again */
-    MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing */
+    MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing;
+                           awaited, and then who: the first of these, lost_ms: since its loss */
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
     MST_ITEM_JOB = 9,   /* name, number: generation, arrived: ranks here but spares, expected: size,
                          * listening */
@@ -103,6 +104,8 @@ struct mst_item {
     uint32_t arrived, expected;
     struct mst_slice name, value;
     struct mst_who who;
+    uint32_t awaited; /* lost ranks for which a seal stays open, as they are being replaced */
+    uint64_t lost_ms;
 };
 
 struct mst_reply {

@@ -69,6 +69,8 @@ struct mst_open {
     struct mst_slice host;            /* for people */
     uint64_t pid;
     uint32_t node; /* the index of the agent that started this process, or MST_NODE_NONE */
+    bool replaces; /* an agent: it starts another process for each of its ranks that is lost, until
+                      it says otherwise (`last` of LOST) */
 };
 
 enum mst_write_kind {
@@ -121,7 +123,9 @@ struct mst_round_request {
      * have arrived when the seal closes; the other arrivals wait as spares. NULL: all, by index. */
     const uint32_t *order;
     uint32_t order_count;
-    bool final; /* its success ends the work of the job: waiting joins are answered */
+    bool final;          /* its success ends the work of the job: waiting joins are answered */
+    uint64_t replace_ms; /* of a seal: once all others have arrived it stays open for so long for
+                            lost ranks that their agent replaces; the longest of all counts */
     struct mst_slice data;
 };
 
@@ -226,6 +230,7 @@ struct mst_request {
             enum mst_cause cause; /* EXIT, SIGNAL, GONE or HARD_TIMEOUT */
             int32_t code;
             struct mst_slice text; /* its last output */
+            bool last;             /* no other process is started in its place */
         } lost;
         struct {
             uint32_t index;       /* of a rank, or... */

@@ -12,6 +12,7 @@ static void request_seal(struct mst_restart *restart)
     request->round.name = mst_slice_text("muster/seal");
     request->round.number = restart->seals++;
     request->round.deadline_ms = restart->config.barrier_timeout_ms;
+    request->round.replace_ms = restart->config.replace_ms;
     request->round.on_loss = MST_PROCEED;
     request->round.seal = true;
     request->round.reduce = MST_REDUCE_MAX;

@@ -19,6 +19,8 @@ struct mst_restart;
 
 struct mst_restart_config {
     uint64_t barrier_timeout_ms; /* of the seal: a rank that has not arrived by then is evicted */
+    uint64_t replace_ms; /* how long a seal waits for lost ranks that are replaced, once all others
+                            have arrived; 0: not at all */
     uint64_t completion_timeout_ms; /* of the completion, from its first arrival; 0: none */
     uint64_t settle_ms;       /* between the news of a fault and the interruption of the function */
     uint64_t soft_timeout_ms; /* an attempt without steps and pings that lasted this long made

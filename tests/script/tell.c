@@ -208,6 +208,8 @@ static void tell_item(FILE *out, const struct mst_item *item, enum mst_command c
         (void)fprintf(out, " arrived=%" PRIu32 "/%" PRIu32 " first-missing ", item->arrived,
                       item->expected);
         tell_who(out, &item->who);
+        tell_number(out, "awaited", item->awaited);
+        tell_number(out, "lost-ms", item->lost_ms);
         break;
     case MST_ITEM_PART:
         (void)fprintf(out, "part ");

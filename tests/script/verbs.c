@@ -256,6 +256,7 @@ static void ask_seal(struct scene *scene)
     round->generation = generation(scene, scene->actor->generation);
     round->number = words_number(&scene->words, "number", 0);
     round->deadline_ms = words_ms(&scene->words, "deadline");
+    round->replace_ms = words_ms(&scene->words, "replace");
     round->on_loss = MST_PROCEED;
     round->seal = true;
     round->reduce = read_reduce(&scene->words);
@@ -340,6 +341,7 @@ static void ask_lost(struct scene *scene)
     scene->request.lost.index = victim->open.index;
     scene->request.lost.pid = words_number(words, "pid", victim->open.pid);
     scene->request.lost.text = slice(words_option(words, "text"));
+    scene->request.lost.last = words_flag(words, "last");
     if (words_flag(words, "gone")) {
         scene->request.lost.cause = MST_CAUSE_GONE;
         return;
@@ -468,6 +470,7 @@ static void read_open(struct scene *scene)
     open->join_wait_ms = words_ms(words, "join_wait");
     open->grow = (enum mst_grow)words_choice(words, "grow");
     open->incarnation = words_number(words, "incarnation", 0);
+    open->replaces = words_flag(words, "replaces");
     scene->actor->generation = generation(scene, 0);
     words_all_used(words);
 }

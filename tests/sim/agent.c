@@ -17,6 +17,7 @@ struct death {
     uint64_t pid;
     enum mst_cause cause;
     int32_t code;
+    bool last; /* the agent says so: another one may follow all the same */
 };
 
 struct sim_agent {
@@ -60,6 +61,7 @@ static void tell_death(struct sim *sim, struct sim_proc *proc, struct death *dea
                                            .pid = death->pid,
                                            .cause = death->cause,
                                            .code = death->code,
+                                           .last = death->last,
                                            .text = mst_slice_text("last words")}};
 
     death->at_ns = SIM_NEVER;
@@ -288,7 +290,8 @@ static void notice(struct sim *sim, const struct sim_proc *proc)
                             .cause = proc->hard            ? MST_CAUSE_HARD_TIMEOUT
                                      : proc->exit_code < 0 ? MST_CAUSE_SIGNAL
                                                            : MST_CAUSE_EXIT,
-                            .code = proc->exit_code < 0 ? -proc->exit_code : proc->exit_code};
+                            .code = proc->exit_code < 0 ? -proc->exit_code : proc->exit_code,
+                            .last = sim_chance(sim, 10)};
     sim_proc_wake(sim, agent, death->at_ns);
 }
 

@@ -50,6 +50,7 @@ struct model_member {
 struct model_place {
     uint64_t incarnation;      /* the newest one given */
     uint64_t lost_incarnation; /* the newest one lost or left */
+    bool last;                 /* its agent has said that none follows */
 };
 
 /* Why a generation may be interrupted. */
@@ -95,6 +96,7 @@ struct model_round {
     uint32_t root;
     uint64_t deadline_ms;
     uint64_t open_ns, late_ns;            /* the service's clock, and its lateness so far */
+    uint64_t moved_ns, moved_late_ns;     /* the same at the last arrival or loss */
     struct model_part part[MODEL_PLACES]; /* by index */
     bool ok;                              /* closed well */
     uint32_t seats[MODEL_PLACES];         /* the indices of the ranks, in their order */
@@ -213,7 +215,7 @@ struct model_job {
     uint64_t completion_timeout_ns, settle_ns;
     uint32_t iterations_max, faults_max;
     int32_t stalled_max;
-    uint64_t join_wait_ns;
+    uint64_t join_wait_ns, replace_ms;
     enum mst_grow grow;
     uint64_t barrier_timeout_ns, round_deadline_ns, step_ns;
     uint32_t steps, collective;

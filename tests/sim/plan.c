@@ -74,6 +74,7 @@ static void draw_job(struct sim *sim, struct model_job *job, uint32_t number)
     job->size = (uint32_t)sim_between(sim, 1, 5);
     job->min_size = sim_chance(sim, 60) ? 1 : (uint32_t)sim_between(sim, 1, job->size);
     job->join_wait_ns = sim_chance(sim, 40) ? 0 : sim_between(sim, 1, 4) * lease / 2;
+    job->replace_ms = sim_chance(sim, 60) ? sim_between(sim, 1, 6) * lease / 2 / SIM_MS : 0;
     job->grow = sim_chance(sim, 70) ? MST_GROW_CHECK : (enum mst_grow)sim_below(sim, 3);
     job->barrier_timeout_ns = sim_between(sim, 2, 6) * lease;
     job->round_deadline_ns = lease / 4 + sim_below(sim, 2 * lease);
@@ -128,6 +129,7 @@ void sim_plan_draw(struct sim *sim)
     plan->observers = (uint32_t)sim_below(sim, 4);
     plan->tied = sim_chance(sim, 65);
     plan->parents = plan->tied && sim_chance(sim, 65);
+    plan->replaces = plan->tied && sim_chance(sim, 60);
     plan->think_ns = plan->lease_ns / sim_between(sim, 5, 40);
     for (unsigned fault = 0; fault < SIM_FAULT_COUNT; fault++) {
         plan->has[fault] = sim_chance(sim, faults[fault].chance);

@@ -76,6 +76,7 @@ void sim_proc_begin(struct sim *sim, struct sim_proc *proc)
                  .node = sim->plan.tied && proc->kind != SIM_WORKER ? proc->node : MST_NODE_NONE},
     };
 
+    config.open.replaces = proc->kind == SIM_AGENT && sim->plan.replaces;
     if (proc->kind == SIM_RANK) {
         config.open.size = job->size;
         config.open.min_size = job->min_size;

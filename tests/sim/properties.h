@@ -48,6 +48,12 @@ struct sim_proc;
     X(JOINER_IN, SAFETY, "a joiner that was ready when a seal closed is in the next view")         \
     X(LOST_STAYS_OUT, SAFETY, "a lost member is in no later view without a new incarnation")       \
     X(EVICTED_LATE, SAFETY, "no rank is evicted before the seal's deadline")                       \
+    X(REPLACED_FIRST, SAFETY,                                                                      \
+      "a seal that has time for it does not close without a lost rank that its agent "             \
+      "replaces before that time is over")                                                         \
+    X(REPLACE_ENDS, SAFETY,                                                                        \
+      "a seal at which all others have arrived waits for replacements no longer than the "         \
+      "time for it, counted from the last arrival or loss")                                        \
     X(RESTART_REASON, SAFETY,                                                                      \
       "nothing restarts without a fault, a loss, a request, a joiner that there is a seat "        \
       "for, an assignment to be worked out, or a rank that stopped itself, so the death of "       \

@@ -145,6 +145,7 @@ static void joining(struct sim *sim, struct model_job *job, uint32_t index, cons
                  index, place->incarnation);
     }
     place->incarnation = incarnation;
+    place->last = false;
     if (proc) {
         if ((proc->member.lost || proc->member.left) && proc->member.gone_ns > job->ended_ns &&
             proc->member.index == index && proc->member.incarnation == former) {
@@ -279,7 +280,7 @@ static void gone(struct sim *sim, struct model_job *job, uint32_t index, const c
     for (uint32_t rank = 0; rank < job->view.size; rank++) {
         if (job->view.index[rank] == index && job->view.incarnation[rank] == incarnation) {
             job->view.gone[rank] = true;
-            sim_round_gone(job, index);
+            sim_round_gone(sim, job, index);
             sim_blame(job, MODEL_LOSS, proc && proc->looper);
             job->looper_costs += proc && proc->looper;
             if (!left) {
@@ -563,8 +564,10 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
     case MST_HOSTS:
     case MST_FAULTS:
     case MST_FAULT:
-    case MST_LOST:
     case MST_CUT:
+        break;
+    case MST_LOST:
+        sim_replace_last(conn->proc->job, request);
         break;
     }
 }

@@ -34,7 +34,7 @@ static bool holds(const struct sim_proc *proc)
            place->lost_incarnation < member->incarnation;
 }
 
-static struct sim_proc *agent_of(struct sim *sim, const struct model_job *job, uint64_t index)
+struct sim_proc *sim_node_agent(struct sim *sim, const struct model_job *job, uint64_t index)
 {
     for (uint32_t i = 0; i < sim->proc_count; i++) {
         struct sim_proc *proc = sim->procs[i];
@@ -62,7 +62,7 @@ static uint64_t renewed_ns(const struct sim *sim, const struct sim_proc *proc)
 static void alone(struct sim *sim, const struct sim_proc *rank)
 {
     const struct sim_proc *agent =
-        rank->member.agent ? agent_of(sim, rank->job, rank->member.agent - 1) : NULL;
+        rank->member.agent ? sim_node_agent(sim, rank->job, rank->member.agent - 1) : NULL;
 
     if (agent &&
         sim_service_clock(sim) > renewed_ns(sim, agent) + sim->plan.lease_ns / 5 * 2 + SIM_MS) {
@@ -121,7 +121,7 @@ static void agent_event(struct sim *sim, struct model_job *job, const char *text
         }
         return;
     }
-    agent = agent_of(sim, job, index_of(text));
+    agent = sim_node_agent(sim, job, index_of(text));
     if (!agent) {
         return;
     }
@@ -154,7 +154,7 @@ static void node_lost(struct sim *sim, struct model_job *job, const char *text)
             proc->member.claims = false;
         }
     }
-    if (!agent_of(sim, job, node) || ranks != sim_trace_number(text, "ranks")) {
+    if (!sim_node_agent(sim, job, node) || ranks != sim_trace_number(text, "ranks")) {
         sim_fail(sim, SIM_P_NODE_TOGETHER, "node %u has %u ranks: %s", node, ranks, text);
     }
     job->losing =

@@ -41,8 +41,8 @@ struct model_round *sim_round_find(struct model_job *job, uint64_t generation, u
 /* ---- contributions ----------------------------------------------------------------------------
  */
 
-static bool contribute(struct model_round *round, const struct sim_proc *proc,
-                       const struct mst_round_request *asked)
+static bool contribute(const struct sim *sim, struct model_round *round,
+                       const struct sim_proc *proc, const struct mst_round_request *asked)
 {
     struct model_part *part = &round->part[proc->member.index];
 
@@ -50,6 +50,7 @@ static bool contribute(struct model_round *round, const struct sim_proc *proc,
         return false;
     }
     part->arrived = true;
+    sim_replace_moved(sim, round);
     if (asked->order_count > 0 && asked->order_count <= MODEL_PLACES) {
         round->order_count = asked->order_count;
         memcpy(round->order, asked->order, asked->order_count * sizeof(*asked->order));
@@ -78,7 +79,7 @@ void sim_round_asked(struct sim *sim, struct sim_conn *conn, const struct mst_re
     }
     round = sim_round_find(proc->job, asked->generation, asked->name, asked->number);
     if (round && !round->closed && !sim->service.refuses) {
-        asked->arrives = contribute(round, proc, &request->round) || asked->arrives;
+        asked->arrives = contribute(sim, round, proc, &request->round) || asked->arrives;
     }
 }
 
@@ -127,12 +128,12 @@ void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice n
     }
     for (uint32_t i = 0; i < conn->asked_count; i++) {
         if (conn->asked[i].id == request->id) {
-            conn->asked[i].arrives = contribute(round, conn->proc, &request->round);
+            conn->asked[i].arrives = contribute(sim, round, conn->proc, &request->round);
         }
     }
 }
 
-void sim_round_gone(struct model_job *job, uint32_t index)
+void sim_round_gone(const struct sim *sim, struct model_job *job, uint32_t index)
 {
     for (uint32_t i = job->round_count; i-- > 0;) {
         struct model_round *round = &job->rounds[i];
@@ -142,6 +143,7 @@ void sim_round_gone(struct model_job *job, uint32_t index)
         }
         if (!round->closed) {
             round->part[index].gone = true;
+            sim_replace_moved(sim, round);
         }
     }
 }
@@ -394,6 +396,23 @@ static void check_lost(struct sim *sim, const struct model_round *round)
     }
 }
 
+/* A seal of which survivors are told that they are too few. */
+static void too_few(struct sim *sim, struct model_job *job, const struct model_round *seal,
+                    struct mst_slice status)
+{
+    uint32_t there = 0, ready = 0;
+
+    for (uint32_t i = 0; i < MODEL_PLACES; i++) {
+        there += seal->part[i].arrived && !seal->part[i].gone;
+    }
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        ready += sim->procs[i]->job == job && sim->procs[i]->member.ready;
+    }
+    if (there > 0 && mst_slice_equal(status, mst_slice_text("too-few"))) {
+        sim_replace_closed(sim, job, seal, there + ready, sim_model_fit(job, there + ready));
+    }
+}
+
 void sim_round_closed(struct sim *sim, struct model_job *job, struct mst_slice name,
                       uint64_t number, struct mst_slice status, uint64_t arrived)
 {
@@ -411,6 +430,9 @@ void sim_round_closed(struct sim *sim, struct model_job *job, struct mst_slice n
     round->ok = mst_slice_equal(status, mst_slice_text("ok"));
     for (uint32_t i = 0; i < MODEL_PLACES; i++) {
         count += round->part[i].arrived;
+    }
+    if (round->name == MODEL_SEAL && !round->ok) {
+        too_few(sim, job, round, status);
     }
     if (round->ok) {
         check_complete(sim, round);
@@ -430,7 +452,15 @@ void sim_round_closed(struct sim *sim, struct model_job *job, struct mst_slice n
     }
 }
 
-/* DEADLINE_KEPT */
+/* A seal at which none is missing any more may stay open beyond its deadline. */
+static bool waits_for_places(const struct sim *sim, const struct model_job *job,
+                             const struct model_round *round)
+{
+    return round->name == MODEL_SEAL && sim_replace_all_there(round) &&
+           sim_service_clock(sim) <= sim_replace_until(sim, job, round);
+}
+
+/* DEADLINE_KEPT, REPLACE_ENDS */
 void sim_round_deadlines(struct sim *sim, struct model_job *job)
 {
     for (uint32_t i = job->round_count; i-- > 0;) {
@@ -440,7 +470,10 @@ void sim_round_deadlines(struct sim *sim, struct model_job *job)
         if (round->generation < job->view.generation) {
             return;
         }
-        if (!round->closed && round->deadline_ms != 0 &&
+        if (!round->closed && round->name == MODEL_SEAL) {
+            sim_replace_open(sim, job, round);
+        }
+        if (!round->closed && round->deadline_ms != 0 && !waits_for_places(sim, job, round) &&
             sim_service_clock(sim) > round->open_ns + round->deadline_ms * SIM_MS + late + SIM_MS) {
             sim_fail(sim, SIM_P_DEADLINE_KEPT, "%s %" PRIu64 " of generation %" PRIu64 " is open",
                      names[round->name], round->number, round->generation);
@@ -731,6 +764,9 @@ void sim_view_sealed(struct sim *sim, struct model_job *job, uint64_t generation
         check_first(sim, job, &next);
     } else {
         check_reason(sim, job, generation);
+        if (!next.ordered) {
+            sim_replace_closed(sim, job, seal_of(job), next.there, next.size);
+        }
     }
     for (uint32_t rank = 0; rank < next.size; rank++) {
         next.proc[rank]->member.ready = false;

@@ -76,6 +76,7 @@ static void joined(struct sim *sim, struct sim_proc *proc, const struct mst_view
     struct mst_restart_config config = {
         .barrier_timeout_ms = job->barrier_timeout_ns / SIM_MS,
         .completion_timeout_ms = job->completion_timeout_ns / SIM_MS,
+        .replace_ms = job->replace_ms,
         .settle_ms = job->settle_ns / SIM_MS,
         .soft_timeout_ms = job->soft_ns / SIM_MS,
         .iterations_max = job->iterations_max,

@@ -189,7 +189,8 @@ static void tend(struct sim *sim, void *ctx, uint64_t arg)
         uint64_t longest = 0;
 
         for (uint32_t i = 0; i < sim->plan.jobs; i++) {
-            longest = later(longest, sim->jobs[i].barrier_timeout_ns + sim->jobs[i].join_wait_ns);
+            longest = later(longest, sim->jobs[i].barrier_timeout_ns + sim->jobs[i].join_wait_ns +
+                                         sim->jobs[i].replace_ms * SIM_MS);
         }
         sim->end_ns = sim->now_ns + 100 * sim->plan.lease_ns + 10 * longest;
         if (sim->plan.has[SIM_NOTICE]) { /* saves may be waited for until their deadline */
@@ -213,9 +214,10 @@ static void start(struct sim *sim)
 
         sim_tell(sim,
                  "job %s: size=%u min_size=%u join_wait=%.3fs grow=%d barrier_timeout=%.3fs "
-                 "step=%.3fs",
+                 "step=%.3fs replace=%" PRIu64 "ms",
                  job->name, job->size, job->min_size, (double)job->join_wait_ns / 1e9,
-                 (int)job->grow, (double)job->barrier_timeout_ns / 1e9, (double)job->step_ns / 1e9);
+                 (int)job->grow, (double)job->barrier_timeout_ns / 1e9, (double)job->step_ns / 1e9,
+                 job->replace_ms);
         sim_job_start(sim, &sim->jobs[i]);
     }
     sim_tell(sim, "lease=%.3fs nodes=%u observers=%u chaos=%.3fs notices=%d",

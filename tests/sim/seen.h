@@ -23,6 +23,19 @@ uint64_t sim_trace_number(const char *text, const char *key);
 void sim_node_traced(struct sim *sim, struct model_job *job, const char *text);
 void sim_node_over(struct sim *sim); /* an input is over */
 
+struct sim_proc *sim_node_agent(struct sim *sim, const struct model_job *job,
+                                uint64_t index); /* that holds its place, or NULL */
+
+/* properties_replace.c */
+void sim_replace_moved(const struct sim *sim, struct model_round *round);
+void sim_replace_last(struct model_job *job, const struct mst_request *request);
+void sim_replace_closed(struct sim *sim, struct model_job *job, const struct model_round *seal,
+                        uint32_t there, uint32_t seats);
+void sim_replace_open(struct sim *sim, const struct model_job *job, const struct model_round *seal);
+bool sim_replace_all_there(const struct model_round *seal);
+uint64_t sim_replace_until(const struct sim *sim, const struct model_job *job,
+                           const struct model_round *seal);
+
 /* properties_round.c */
 void sim_round_asked(struct sim *sim, struct sim_conn *conn, const struct mst_request *request,
                      struct sim_asked *asked);
@@ -34,7 +47,7 @@ void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice n
 void sim_round_closed(struct sim *sim, struct model_job *job, struct mst_slice name,
                       uint64_t number, struct mst_slice status, uint64_t arrived);
 void sim_round_deadlines(struct sim *sim, struct model_job *job);
-void sim_round_gone(struct model_job *job, uint32_t index);
+void sim_round_gone(const struct sim *sim, struct model_job *job, uint32_t index);
 struct model_round *sim_round_find(struct model_job *job, uint64_t generation, uint32_t name,
                                    uint64_t number);
 void sim_view_sealed(struct sim *sim, struct model_job *job, uint64_t generation, uint64_t size);

@@ -70,6 +70,8 @@ static void be_born(struct history *history, struct history_process *process)
     process->open.host = mst_slice_text(one_in(history, 2) ? "node-1" : "n2");
     process->open.pid = 100 + below(history, 30);
     process->open.node = one_in(history, 3) ? (uint32_t)below(history, 3) : MST_NODE_NONE;
+    process->open.replaces =
+        process->open.pid % 3 != 0; /* no draw: an older input stays the same */
 }
 
 void history_init_from(struct history *history, struct fuzz_bytes *bytes, bool wild)
@@ -191,6 +193,7 @@ static void make_round(struct history *history)
         round->deadline_ms = 900;
         round->reduce = round->generation % 2 == 0 ? MST_REDUCE_NONE : MST_REDUCE_MAX;
         round->data = some_data(history, round->generation % 2 == 0 ? 0 : 16);
+        round->replace_ms = round->generation % 3 == 0 ? 0 : 400;
         make_order(history);
     } else {
         round->final = at == 0 && round->generation % 3 == 0;
@@ -208,6 +211,7 @@ static void make_lost(struct history *history)
                                                        : MST_CAUSE_SIGNAL;
     history->request.lost.code = 9;
     history->request.lost.text = mst_slice_text(one_in(history, 9) ? "much too long" : "died");
+    history->request.lost.last = victim->open.pid % 4 == 0;
 }
 
 static void make_cut(struct history *history)

@@ -137,6 +137,7 @@ static void make_open(struct message_generator *generator, struct mst_open *open
         .node = coin(generator) ? MST_NODE_NONE : number32(generator),
         .max_size = number32(generator),
         .size_multiple = number32(generator),
+        .replaces = coin(generator),
     };
 }
 
@@ -196,6 +197,7 @@ static void make_round(struct message_generator *generator, struct mst_round_req
         .present_only = coin(generator),
         .seal = coin(generator),
         .data = bytes_of(generator),
+        .replace_ms = number(generator),
     };
 }
 
@@ -248,6 +250,7 @@ static void make_lost(struct message_generator *generator, struct mst_request *r
     request->lost.cause = (enum mst_cause)below(generator, MST_CAUSES);
     request->lost.code = signed_number32(generator);
     request->lost.text = bytes_of(generator);
+    request->lost.last = coin(generator);
 }
 
 const struct mst_request *message_generator_request_of(struct message_generator *generator,
@@ -371,6 +374,8 @@ static void make_item(struct message_generator *generator, struct mst_item *item
         .value = bytes_of(generator),
     };
     item->listening = coin(generator) ? number32(generator) : 0;
+    item->awaited = coin(generator) ? number32(generator) : 0;
+    item->lost_ms = coin(generator) ? number(generator) : 0;
     if (coin(generator)) {
         make_who(generator, &item->who);
     } else if (coin(generator)) {
@@ -429,7 +434,8 @@ static bool open_equal(const struct mst_open *a, const struct mst_open *b)
            a->incarnation == b->incarnation && a->generation == b->generation &&
            a->size == b->size && a->min_size == b->min_size && a->join_wait_ms == b->join_wait_ms &&
            a->grow == b->grow && mst_slice_equal(a->host, b->host) && a->pid == b->pid &&
-           a->node == b->node && a->max_size == b->max_size && a->size_multiple == b->size_multiple;
+           a->node == b->node && a->max_size == b->max_size &&
+           a->size_multiple == b->size_multiple && a->replaces == b->replaces;
 }
 
 static bool write_equal(const struct mst_request *a, const struct mst_request *b)
@@ -471,7 +477,7 @@ static bool round_equal(const struct mst_round_request *a, const struct mst_roun
            a->number == b->number && a->deadline_ms == b->deadline_ms && a->on_loss == b->on_loss &&
            a->reduce == b->reduce && a->root == b->root && a->present_only == b->present_only &&
            a->seal == b->seal && a->final == b->final && a->any_deadline == b->any_deadline &&
-           mst_slice_equal(a->data, b->data);
+           a->replace_ms == b->replace_ms && mst_slice_equal(a->data, b->data);
 }
 
 static bool key_requests_equal(const struct mst_request *a, const struct mst_request *b)
@@ -500,7 +506,7 @@ static bool reports_equal(const struct mst_request *a, const struct mst_request 
     }
     return a->lost.index == b->lost.index && a->lost.pid == b->lost.pid &&
            a->lost.cause == b->lost.cause && a->lost.code == b->lost.code &&
-           mst_slice_equal(a->lost.text, b->lost.text);
+           a->lost.last == b->lost.last && mst_slice_equal(a->lost.text, b->lost.text);
 }
 
 static bool parameters_equal(const struct mst_request *a, const struct mst_request *b)
@@ -591,7 +597,8 @@ static bool items_equal(const struct mst_reply *a, const struct mst_reply *b)
 
         equal = x->kind == y->kind && x->revision == y->revision && x->number == y->number &&
                 x->arrived == y->arrived && x->expected == y->expected &&
-                x->listening == y->listening && mst_slice_equal(x->name, y->name) &&
+                x->listening == y->listening && x->awaited == y->awaited &&
+                x->lost_ms == y->lost_ms && mst_slice_equal(x->name, y->name) &&
                 mst_slice_equal(x->value, y->value) && who_equal(&x->who, &y->who);
     }
     return equal;

@@ -25,7 +25,8 @@ static struct failing_mem memory;
 
 static struct mst_restart *restart_new(void)
 {
-    const struct mst_restart_config config = {.barrier_timeout_ms = 1000, .stalled_max = -1};
+    const struct mst_restart_config config = {
+        .barrier_timeout_ms = 1000, .replace_ms = 700, .stalled_max = -1};
     struct mst_restart *restart;
 
     assert_int_equal(mst_restart_new(&restart, &config, &memory.mem), MUSTER_OK);
@@ -218,6 +219,7 @@ static void test_round_parameters(void **state)
     assert_int_equal(effect->head.request->round.deadline_ms, 0);
     assert_false(effect->head.request->round.seal);
     assert_null(effect->head.request->round.participants);
+    assert_int_equal(effect->head.request->round.replace_ms, 0);
     reply(restart, effect->head.tag, MUSTER_ELOST);
     effect = mst_restart_machine.next(restart);
     assert_int_equal(effect->type, MST_RESTART_UNWIND);
@@ -225,6 +227,7 @@ static void test_round_parameters(void **state)
     effect = mst_restart_machine.next(restart);
     assert_int_equal(effect->head.request->round.on_loss, MST_PROCEED);
     assert_int_equal(effect->head.request->round.deadline_ms, 1000);
+    assert_int_equal(effect->head.request->round.replace_ms, 700);
     assert_true(effect->head.request->round.seal);
     mst_restart_free(restart);
 }

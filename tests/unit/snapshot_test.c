@@ -21,7 +21,7 @@
 #include "service/core/snapshot.h"
 #include "service/core/state.h"
 
-enum { SEEDS = 40, STEPS = 2000 };
+enum { SEEDS = 60, STEPS = 2000 };
 
 /* ---- a snapshot in memory ---- */
 
@@ -394,6 +394,26 @@ static void seal_up(struct bytes *bytes)
     for (size_t i = 0; i < 8; i++) {
         bytes->data[bytes->size - 8 + i] = (unsigned char)(digest >> (8 * i));
     }
+}
+
+/* A snapshot is of the form before the wait for replacements. It has the same bytes where nothing
+ * waits for one, and is loaded; one of an older or later form is refused. */
+static void the_form_before_is_loaded(void **state)
+{
+    enum { FORM_AT = 8 };
+    struct bytes bytes = {0};
+    struct player player;
+
+    (void)state;
+    player_init(&player, false);
+    save(player.core, &bytes);
+    for (unsigned char form = 3; form <= 6; form++) {
+        bytes.data[FORM_AT] = form;
+        seal_up(&bytes);
+        try_to_load(slice_of(&bytes), form == 4 || form == 5 ? MUSTER_OK : MUSTER_EPROTO);
+    }
+    player_fini(&player);
+    free(bytes.data);
 }
 
 /* An allocator that nobody may ask for much. */
@@ -774,6 +794,7 @@ int main(void)
         cmocka_unit_test(only_what_is_kept_decides),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(a_state_of_a_time_to_come_is_refused),
+        cmocka_unit_test(the_form_before_is_loaded),
         cmocka_unit_test(nonsense_is_no_danger),
         cmocka_unit_test(loading_fails_whole),
         cmocka_unit_test(a_sink_may_give_up),

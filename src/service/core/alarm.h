@@ -14,9 +14,10 @@
 struct mst_core;
 
 enum mst_alarm_kind {
-    MST_ALARM_LEASE = 1, /* in a session */
-    MST_ALARM_ROUND = 2, /* in a round: its deadline */
-    MST_ALARM_JOIN = 3   /* in a job: join_wait is over */
+    MST_ALARM_LEASE = 1,  /* in a session */
+    MST_ALARM_ROUND = 2,  /* in a round: its deadline */
+    MST_ALARM_JOIN = 3,   /* in a job: join_wait is over */
+    MST_ALARM_REPLACE = 4 /* in a seal: the wait for replacements is over */
 };
 
 struct mst_alarm {

@@ -243,6 +243,18 @@ void mst_archive_bool(struct mst_archive *archive, bool *field)
     }
 }
 
+void mst_archive_bools(struct mst_archive *archive, bool *first, bool *second)
+{
+    uint64_t value = number(archive, (uint64_t)*first | (uint64_t)*second << 1, 1);
+
+    if (archive->loading) {
+        bool good = mst_archive_expect(archive, value <= 3);
+
+        *first = good && (value & 1) != 0;
+        *second = good && (value & 2) != 0;
+    }
+}
+
 void mst_archive_token(struct mst_archive *archive, struct mst_token *field)
 {
     mst_archive_u64(archive, &field->high);

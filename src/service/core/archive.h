@@ -61,6 +61,9 @@ void mst_archive_u32s(struct mst_archive *archive, uint32_t *const fields[]);
     mst_archive_u32s((archive), (uint32_t *const[]){__VA_ARGS__, NULL})
 void mst_archive_i32(struct mst_archive *archive, int32_t *field);
 void mst_archive_bool(struct mst_archive *archive, bool *field);
+/* Two in one byte. A flag that an older snapshot did not have comes second: where it is not set the
+ * bytes are the same, and so is the digest. */
+void mst_archive_bools(struct mst_archive *archive, bool *first, bool *second);
 void mst_archive_token(struct mst_archive *archive, struct mst_token *field);
 
 /* A number of things that take at least `each` bytes apiece: when loading, there are that many

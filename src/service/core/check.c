@@ -397,7 +397,10 @@ static void check_open_round(const struct mst_job *job, const struct mst_round *
     MST_ASSERT(!round->final || !round->seal);
     /* Nothing stays open that could be closed. */
     MST_ASSERT(round->settled < round->part_count ||
-               (round->seal && mst_generation_waits_for_more(round)));
+               (round->seal &&
+                (mst_generation_waits_for_more(round) || mst_alarm_is_set(&round->replace_alarm))));
+    MST_ASSERT(!mst_alarm_is_set(&round->replace_alarm) ||
+               (round->settled == round->part_count && mst_generation_waits_for_places(round)));
     MST_ASSERT(round->on_loss == MST_PROCEED || round->lost == 0);
     MST_ASSERT(!round->seal || job->seal == round);
     MST_ASSERT(round->references >= 1 + list_size(&round->waiters)); /* and replies being sent */

@@ -362,6 +362,9 @@ static void ring(struct mst_alarm *alarm)
     case MST_ALARM_ROUND:
         mst_round_expire(MST_CONTAINER(alarm, struct mst_round, alarm));
         break;
+    case MST_ALARM_REPLACE:
+        mst_round_replace_over(MST_CONTAINER(alarm, struct mst_round, replace_alarm));
+        break;
     case MST_ALARM_JOIN:
         job = MST_CONTAINER(alarm, struct mst_job, join_alarm);
         job->join_due = true;

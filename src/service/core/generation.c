@@ -161,12 +161,38 @@ bool mst_generation_waits_for_more(const struct mst_round *seal)
     return seal->number > 0 && seal->arrived > 0 && mst_alarm_is_set(&seal->alarm);
 }
 
+bool mst_generation_waits_for_places(const struct mst_round *seal)
+{
+    struct mst_seating seating;
+
+    if (seal->replace_ms == 0) {
+        return false;
+    }
+    seating = mst_seating_plan(seal->job);
+    return seating.survivors > 0 && mst_seating_awaited(seal->job, &seating) > 0;
+}
+
+/* All others have arrived: from now on the seal waits for replacements alone. */
+static void await_places(struct mst_round *seal)
+{
+    struct mst_core *core = seal->job->core;
+
+    if (!mst_alarm_is_set(&seal->replace_alarm)) {
+        mst_alarm_set(core, &seal->replace_alarm, mst_alarm_moment(core->now_ns, seal->replace_ms));
+        mst_narrate(seal->job, MST_INFO, "replace-wait ms=%" PRIu64, seal->replace_ms);
+    }
+}
+
 static void settle_seal(struct mst_job *job)
 {
     struct mst_round *round = job->seal;
     struct mst_seating seating;
 
     if (!round || round->settled < round->part_count) {
+        return;
+    }
+    if (mst_generation_waits_for_places(round)) {
+        await_places(round);
         return;
     }
     seating = mst_seating_plan(job);

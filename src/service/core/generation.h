@@ -33,6 +33,11 @@ void mst_generation_settle(struct mst_job *job);
  * same generation waits for newcomers until its deadline. */
 bool mst_generation_waits_for_more(const struct mst_round *seal);
 
+/* A seal for which there is time (replace_ms of its ranks) waits for lost ranks that their agents
+ * replace. Each loss starts that time again; once it is over, the seal closes as if no agent
+ * replaced any. */
+bool mst_generation_waits_for_places(const struct mst_round *seal);
+
 /* Ends the generation: ranks, rounds and keys. */
 void mst_generation_end(struct mst_job *job);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs in the order they came, jobs that ended in the order they ended, and connections. */
+#include "service/core/generation.h"
 #include "service/core/host.h"
 #include "service/core/keep.h"
 
@@ -143,6 +144,8 @@ static void expect_whole(struct mst_archive *archive, const struct mst_job *job)
     (void)mst_archive_expect(archive, !mst_list_empty(&job->sessions) || job->keys.live > 0);
     (void)mst_archive_expect(archive, job->generation > 0 || job->rank_count == 0);
     (void)mst_archive_expect(archive, hosts_whole(job));
+    (void)mst_archive_expect(archive, !job->seal || !mst_alarm_is_set(&job->seal->replace_alarm) ||
+                                          mst_generation_waits_for_places(job->seal));
     for (; member; member = mst_member_next(member)) {
         const struct mst_seat *seat = &member->seat;
 

@@ -78,7 +78,7 @@ static void keep_member(struct mst_archive *archive, struct mst_member *member)
     mst_archive_u32(archive, &member->agent);
     mst_archive_u64(archive, &member->heard_ns);
     mst_archive_bool(archive, &member->spare);
-    mst_archive_bool(archive, &member->owes_touch);
+    mst_archive_bools(archive, &member->owes_touch, &member->last);
     mst_archive_bool(archive, &fenced);
     if (fenced) {
         mst_archive_token(archive, &fence);
@@ -245,7 +245,8 @@ static void keep_place_of(struct mst_archive *archive, struct mst_session *sessi
         return;
     }
     mst_archive_u32(archive, &index);
-    mst_archive_bool(archive, &claiming);
+    mst_archive_bools(archive, &claiming, &session->replaces);
+    (void)mst_archive_expect(archive, !session->replaces || session->role == MST_ROLE_AGENT);
     if (archive->loading && mst_archive_good(archive)) {
         load_holder(archive, session, index, claiming);
     }

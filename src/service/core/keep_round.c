@@ -263,12 +263,27 @@ static void keep_result(struct mst_archive *archive, struct mst_round *round)
         (void)mst_archive_expect(archive, round->arrived > 0 &&
                                               (round->seal || round->settled < round->part_count));
     }
+    (void)mst_archive_expect(archive, !mst_alarm_is_set(&round->replace_alarm) ||
+                                          (!round->done && round->settled == round->part_count));
     if (round->reduce == MST_REDUCE_GATHER && mst_archive_good(archive)) {
         keep_items(archive, round);
     }
 }
 
 /* ---- a round ---- */
+
+/* Whether it is a seal; and of one that waits for replacements how long. */
+static void keep_seal(struct mst_archive *archive, struct mst_round *round)
+{
+    bool waits = round->replace_ms != 0;
+
+    mst_archive_bools(archive, &round->seal, &waits);
+    if (waits) {
+        mst_archive_u64(archive, &round->replace_ms);
+        mst_keep_alarm(archive, round->job->core, &round->replace_alarm);
+        (void)mst_archive_expect(archive, round->seal && round->replace_ms != 0);
+    }
+}
 
 static void keep_round(struct mst_archive *archive, struct mst_round *round)
 {
@@ -280,7 +295,7 @@ static void keep_round(struct mst_archive *archive, struct mst_round *round)
         mst_archive_u32(archive, &round->root);
     }
     mst_archive_bool(archive, &round->present_only);
-    mst_archive_bool(archive, &round->seal);
+    keep_seal(archive, round);
     mst_archive_bool(archive, &round->final);
     mst_archive_u32(archive, &round->order_count);
     keep_wanted(archive, round);
@@ -307,6 +322,7 @@ static struct mst_round *load_round(struct mst_archive *archive, struct mst_job 
         round->name = name;
         round->done = done;
         round->alarm.kind = MST_ALARM_ROUND;
+        round->replace_alarm.kind = MST_ALARM_REPLACE;
         mst_list_init(&round->waiters);
     }
     return round;

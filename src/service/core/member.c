@@ -225,6 +225,7 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     member->session = session;
     member->incarnation++;
     member->spare = false;
+    member->last = false;
     member->end = 0;
     mst_blob_drop(&member->job->core->mem, member->host);
     member->host = host;

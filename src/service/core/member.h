@@ -55,6 +55,7 @@ struct mst_member {
     uint32_t agent;               /* that started it: its node */
     struct mst_session *session;  /* the holder */
     struct mst_session *claimant; /* waits for the holder's loss */
+    bool last;                    /* its agent starts no other process after the last holder */
     bool loss_uncounted;          /* GONE, which may still be refined */
     bool owes_touch;              /* it has changed while the core is held; only a record that
                                      begins then keeps it */

@@ -51,6 +51,13 @@ static struct mst_session *agent_of(const struct mst_job *job, uint32_t agent)
     return member ? member->session : NULL;
 }
 
+bool mst_node_replaces(const struct mst_job *job, uint32_t agent)
+{
+    const struct mst_session *session = agent_of(job, agent);
+
+    return session && session->replaces;
+}
+
 bool mst_node_speaks(const struct mst_session *session, uint32_t agent, struct mst_slice host)
 {
     if (agent == MST_NODE_NONE) {

@@ -41,6 +41,9 @@ void mst_node_heard(const struct mst_session *session);
  * lost, itself included. False: it has no node. */
 bool mst_node_expire(struct mst_session *session);
 
+/* Whether there is such an agent, and it starts another process for each lost rank of its node. */
+bool mst_node_replaces(const struct mst_job *job, uint32_t agent);
+
 /* Whether this session may report deaths of processes that `agent` started, or no agent, on `host`.
  */
 bool mst_node_speaks(const struct mst_session *session, uint32_t agent, struct mst_slice host);

@@ -10,6 +10,7 @@
 #include "service/core/job.h"
 #include "service/core/round.h"
 #include "service/core/scan.h"
+#include "service/core/seating.h"
 #include "service/core/watch.h"
 
 /* ---- filling a page ---- */
@@ -131,6 +132,20 @@ static void render_members(struct mst_core *core, const struct mst_waiter *waite
     }
 }
 
+/* The lost ranks for which a seal stays open. */
+static void fill_awaited(const struct mst_core *core, struct mst_item *item,
+                         const struct mst_round *seal)
+{
+    for (uint32_t i = 0; i < seal->part_count; i++) {
+        const struct mst_member *member = seal->parts[i].member;
+
+        if (mst_seating_awaits(member) && item->awaited++ == 0) {
+            item->who = mst_member_who(member);
+            item->lost_ms = mst_core_since_ms(core, member->seat.fault_ns);
+        }
+    }
+}
+
 static void render_rounds(struct mst_core *core, const struct mst_waiter *waiter)
 {
     struct page page = new_page(core, waiter->after);
@@ -152,6 +167,9 @@ static void render_rounds(struct mst_core *core, const struct mst_waiter *waiter
         item->arrived = name->open->arrived;
         item->expected = name->open->part_count;
         item->who = mst_round_first_missing(name->open);
+        if (mst_alarm_is_set(&name->open->replace_alarm)) {
+            fill_awaited(core, item, name->open);
+        }
     }
 }
 

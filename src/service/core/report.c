@@ -239,6 +239,17 @@ static void report_other(struct mst_session *session, struct mst_member *member,
     }
 }
 
+/* No process follows in this place: a seal that waits for one need not. The process may be one that
+ * the service has never heard of, which died before it joined. */
+static void end_place(const struct mst_session *session, struct mst_member *member)
+{
+    if (member && mst_node_speaks(session, member->agent, mst_blob_slice(member->host))) {
+        mst_core_raise(session->core, MST_WEIGHT_PROMISE);
+        member->last = true;
+        mst_job_mark(member->job);
+    }
+}
+
 muster_status mst_report_loss(struct mst_session *session, struct mst_waiter *waiter,
                               const struct mst_request *request)
 {
@@ -260,6 +271,9 @@ muster_status mst_report_loss(struct mst_session *session, struct mst_waiter *wa
     }
     waiter->number = holds || claimant;
     mst_waiter_answer(waiter, MUSTER_OK);
+    if (request->lost.last && (holds || (member && member->end))) {
+        end_place(session, member);
+    }
     if (holds) {
         mst_member_lose(member, loss);
     } else {

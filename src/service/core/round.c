@@ -22,13 +22,19 @@ void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name)
 
 /* ---- life ---- */
 
+static void clear_alarms(struct mst_core *core, struct mst_round *round)
+{
+    mst_alarm_clear(core, &round->alarm);
+    mst_alarm_clear(core, &round->replace_alarm);
+}
+
 void mst_round_let_go(struct mst_core *core, struct mst_round *round)
 {
     MST_ASSERT(round->references > 0);
     if (--round->references > 0) {
         return;
     }
-    mst_alarm_clear(core, &round->alarm);
+    clear_alarms(core, round);
     for (uint32_t i = 0; i < round->part_count; i++) {
         mst_blob_drop(&core->mem, round->parts[i].data);
     }
@@ -77,6 +83,7 @@ static void lose_part(struct mst_round *round, struct mst_round_part *part)
     part->code = seat->code;
     round->lost++;
     round->settled += !part->arrived;
+    mst_alarm_clear(round->job->core, &round->replace_alarm); /* each replacement has the time */
 }
 
 static void add_part(struct mst_round *round, struct mst_member *member, uint32_t index)
@@ -258,7 +265,7 @@ void mst_round_decide(struct mst_round *round, muster_status status)
         round->status = MUSTER_ERANGE;
     }
     mst_core_raise(round->job->core, MST_WEIGHT_PROMISE);
-    mst_alarm_clear(round->job->core, &round->alarm);
+    clear_alarms(round->job->core, round);
     tell_closed(round);
 }
 
@@ -319,7 +326,7 @@ static void drop_open(struct mst_job *job, struct mst_round *round)
     release_members(round);
     round->status = MUSTER_EFENCED;
     round->done = true;
-    mst_alarm_clear(job->core, &round->alarm);
+    clear_alarms(job->core, round);
     tell_closed(round);
     mst_pin_leave_round(job->core, round);
 }
@@ -390,6 +397,13 @@ void mst_round_expire(struct mst_round *round)
         }
     }
     mst_job_mark(round->job); /* also if none is missing, and there are too few */
+}
+
+void mst_round_replace_over(struct mst_round *seal)
+{
+    seal->replace_ms = 0;
+    mst_narrate(seal->job, MST_INFO, "replace-wait-over");
+    mst_job_mark(seal->job);
 }
 
 /* ---- an arrival ---- */
@@ -492,6 +506,7 @@ static struct mst_round *new_round(struct mst_job *job, const struct mst_round_r
     round->job = job;
     round->number = request->number;
     round->alarm.kind = MST_ALARM_ROUND;
+    round->replace_alarm.kind = MST_ALARM_REPLACE;
     mst_list_init(&round->waiters);
     round->deadline_ms = request->deadline_ms;
     round->on_loss = request->on_loss;
@@ -573,7 +588,7 @@ static muster_status take_in(struct mst_waiter *waiter, struct mst_round *round,
 }
 
 static void arrive(struct mst_session *session, struct mst_waiter *waiter, struct mst_round *round,
-                   struct mst_round_part *part)
+                   struct mst_round_part *part, uint64_t replace_ms)
 {
     mst_core_raise(session->core, MST_WEIGHT_PROMISE);
     if (round->arrived == 0) {
@@ -587,6 +602,7 @@ static void arrive(struct mst_session *session, struct mst_waiter *waiter, struc
     session->member->waits_at = round;
     attach(round, waiter);
     if (round->seal) {
+        round->replace_ms = mst_later(round->replace_ms, replace_ms);
         mst_generation_attention(session->job, MST_INTERRUPT);
     }
     if (part->differs) {
@@ -625,7 +641,7 @@ static muster_status contribute(struct mst_session *session, struct mst_waiter *
     if (status != MUSTER_OK) {
         return status;
     }
-    arrive(session, waiter, round, part);
+    arrive(session, waiter, round, part, request->replace_ms);
     return MUSTER_MORE;
 }
 
@@ -655,7 +671,7 @@ static muster_status begin(struct mst_session *session, struct mst_waiter *waite
         mst_round_name_publish(job, fresh);
     }
     publish(job, name ? name : fresh, round);
-    arrive(session, waiter, round, part);
+    arrive(session, waiter, round, part, request->replace_ms);
     return MUSTER_MORE;
 }
 

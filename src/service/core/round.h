@@ -10,6 +10,7 @@
  *     |--two that differ-------> DONE (EMISMATCH)
  *     |--deadline--------------> DONE (ETIMEDOUT; on_loss = proceed: with the result of the arrived
  *     |                          ones, or ERANGE); a seal evicts the missing ranks instead
+ *     |                          (and waits for replacements, see generation.c)
  *     |--generation sealed-----> gone: waiters get EFENCED */
 
 #include "service/core/member.h"
@@ -45,6 +46,9 @@ struct mst_round {
     struct mst_alarm alarm;
     struct mst_list waiters; /* struct mst_waiter.in_round */
 
+    struct mst_alarm replace_alarm; /* of a seal: it waits for replacements until then */
+    uint64_t replace_ms; /* of a seal: how long it waits for them; 0: not, or not any more */
+
     uint64_t deadline_ms;
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
@@ -79,6 +83,9 @@ void mst_round_settle(struct mst_job *job);
 
 /* Its deadline. */
 void mst_round_expire(struct mst_round *round);
+
+/* A seal that waits for replacements waits no more. */
+void mst_round_replace_over(struct mst_round *seal);
 
 /* The round is over: fixes the result, answers the waiters, and keeps it as the last one. */
 void mst_round_decide(struct mst_round *round, muster_status status);

@@ -4,6 +4,7 @@
 #include "service/core/generation.h"
 #include "service/core/job.h"
 #include "service/core/narrate.h"
+#include "service/core/node.h"
 
 /* ---- how many ---- */
 
@@ -55,6 +56,30 @@ struct mst_seating mst_seating_plan(const struct mst_job *job)
     seating.ordered = round && order_holds(round);
     seating.seats = seating.ordered ? round->order_count : mst_seating_fit(job, seating.there);
     return seating;
+}
+
+/* ---- lost ranks that are replaced ---- */
+
+bool mst_seating_awaits(const struct mst_member *member)
+{
+    const struct mst_seat *seat = &member->seat;
+
+    return seat->gone && seat->cause != MST_CAUSE_LEFT && member->end != MST_LEFT &&
+           !member->last && !mst_list_linked(&member->in_ready) &&
+           mst_node_replaces(member->job, member->agent);
+}
+
+uint32_t mst_seating_awaited(const struct mst_job *job, const struct mst_seating *seating)
+{
+    uint32_t awaited = 0;
+
+    if (seating->ordered || !lets_in(job)) {
+        return 0;
+    }
+    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+        awaited += mst_seating_awaits(job->ranks[rank]);
+    }
+    return mst_seating_fit(job, seating->there + awaited) > seating->seats ? awaited : 0;
 }
 
 /* ---- seating ---- */

@@ -56,6 +56,7 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
     session->role = open->role;
     session->pid = open->pid;
     session->agent = mst_node_named(job, open);
+    session->replaces = open->replaces && open->role == MST_ROLE_AGENT;
     session->oldest = 1;
     session->heard_ns = core->now_ns;
     session->alarm.kind = MST_ALARM_LEASE;

@@ -36,6 +36,7 @@ struct mst_session {
     struct mst_index_node in_node; /* job->nodes, if `agent` is set and it has a place */
     uint64_t pid;
     uint32_t agent;      /* index of the one that started it: its node. MST_NODE_NONE: none */
+    bool replaces;       /* an agent that starts another process for each lost rank of its node */
     uint64_t renewed_ns; /* for the counts; 0: not yet */
     /* When it ends. The alarm rings then or, if renewed since, earlier; later when it has ended and
      * the node decides (node.h). */
