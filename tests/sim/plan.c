@@ -129,7 +129,7 @@ void sim_plan_draw(struct sim *sim)
     plan->observers = (uint32_t)sim_below(sim, 4);
     plan->tied = sim_chance(sim, 65);
     plan->parents = plan->tied && sim_chance(sim, 65);
-    plan->replaces = plan->tied && sim_chance(sim, 60);
+    plan->replaces = sim_chance(sim, 60);
     plan->think_ns = plan->lease_ns / sim_between(sim, 5, 40);
     for (unsigned fault = 0; fault < SIM_FAULT_COUNT; fault++) {
         plan->has[fault] = sim_chance(sim, faults[fault].chance);

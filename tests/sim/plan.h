@@ -64,7 +64,7 @@ struct sim_plan {
     bool two_endpoints;      /* and nobody listens at the other one */
     bool tied;               /* ranks name the agent of their node */
     bool parents;            /* and die with it, as children of `muster run` do */
-    bool replaces;           /* agents say that they replace the ranks of their node */
+    bool replaces;           /* agents say that they replace the ranks that name them */
     bool journal;            /* the service keeps one */
     bool syncs;              /* it survives its host */
     uint64_t write_ns;       /* how long a turn takes in which something is written; 0: no time */
