@@ -3,7 +3,8 @@
  *
  * A newcomer gets the current iteration of the others, so `iteration == 0` means the first attempt
  * of the job, not of the process. While it starts, the others may run one attempt with one rank
- * less: code that depends on the size asks muster_restart_view each time.
+ * less: code that depends on the size asks muster_restart_view each time. With `muster run
+ * --replace-wait` they wait for it instead.
  *
  *   muster run -n 3 -- restart_respawn */
 #define _GNU_SOURCE

@@ -135,13 +135,20 @@ struct muster_restart_options {
     const char *health_command;
     int64_t health_timeout_ms; /* 30 s, for the command */
     const char *health_folder; /* must allow to create and remove a file */
+
+    /* MUSTER_REPLACE_WAIT, else 60 s where the client's min_size is its size_of_job, else not at
+     * all. A lost rank that `muster run` starts again is waited for: when all others have returned,
+     * the next generation begins with the replacement, or without it after this long. Each further
+     * loss starts the time again. The longest time that a rank asks for counts. Negative: no wait.
+     */
+    int64_t replace_wait_ms;
 };
 
 #define MUSTER_RESTART_OPTIONS_INIT                                                                \
     {                                                                                              \
         sizeof(struct muster_restart_options), 0, 0, false, false, 0, 0, 0, 0, 0, 0, 0, 0, NULL,   \
             {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, NULL, 0,  \
-            NULL                                                                                   \
+            NULL, 0                                                                                \
     }
 
 /* Calls fn until it is done on all ranks of one generation. The client must be a rank. A spare
@@ -150,8 +157,8 @@ struct muster_restart_options {
  * from within fn, EINVAL from another thread); the next run begins with iteration 0.
  *
  * Returns the status of fn (OK or EPREEMPTED) when all were done. Errors, the same on all ranks:
- * - ETOOFEW: fewer than min_size are left. The client stays usable; the next run waits until the
- *   missing ranks are back, or for barrier_timeout, then ETOOFEW again.
+ * - ETOOFEW: fewer than min_size are left, after replace_wait. The client stays usable; the next
+ * run waits until the missing ranks are back, or for barrier_timeout, then ETOOFEW again.
  * - EFAILED: a restart limit was reached, or muster_restart_abort was called.
  * - The status with which the assignment failed.
  *

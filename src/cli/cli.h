@@ -85,6 +85,8 @@ bool mst_cli_typed(const struct mst_cli *cli, const char *name); /* by a flag */
 void mst_cli_take_rows(struct mst_cli *cli, const struct mst_cli_command *command);
 
 /* The flag that a word of this size means, "--log-level" or "-j"; NULL: none. */
+/* The value of a flag that is typed without one; NULL: it needs one. */
+const char *mst_cli_flag_alone(const struct mst_setting *row);
 struct mst_cli_value *mst_cli_flag_of(struct mst_cli *cli, const char *word, size_t size);
 
 /* The variable of the environment that a flag with a scope is read from too. */

@@ -402,7 +402,7 @@ static void read_word(struct line *line, const char *word)
         line->only_arguments = true;
     } else if (*word == '-' && word[1] != '\0' && !line->only_arguments) {
         flag = mst_cli_flag_of(&line->flags, word, strlen(word));
-        line->wanted = flag && flag->row->unit != MST_UNIT_FLAG ? flag : NULL;
+        line->wanted = flag && !mst_cli_flag_alone(flag->row) ? flag : NULL;
     } else {
         line->first = line->first ? line->first : word;
         line->arguments++;

@@ -26,6 +26,11 @@ static const struct {
     char letter;
 } letters[] = {{"job", 'j'}, {"nproc", 'n'}};
 
+/* Flags whose value may be left out, and what that means. It can only be given behind '='. */
+static const struct {
+    const char *name, *text;
+} bare[] = {{"replace_wait", "60s"}};
+
 #define STANDARD_MS(value) .standard = (value), .standard_text = #value
 #define STANDARD_COUNT(value) .standard = (value), .standard_text = #value
 #define STANDARD_INDEX(value) .standard = (value), .standard_text = #value
@@ -401,14 +406,25 @@ struct cursor {
     char **next;
 };
 
+const char *mst_cli_flag_alone(const struct mst_setting *row)
+{
+    for (size_t i = 0; i < sizeof bare / sizeof bare[0]; i++) {
+        if (strcmp(bare[i].name, row->name) == 0) {
+            return bare[i].text;
+        }
+    }
+    return row->unit == MST_UNIT_FLAG ? "1" : NULL;
+}
+
 static int give(struct cursor *cursor, struct mst_cli_value *value, const char *flag,
                 const char *text)
 {
     char error[256];
 
-    if (!text && value->row->unit == MST_UNIT_FLAG) {
-        text = "1";
-    } else if (!text) {
+    if (!text) {
+        text = mst_cli_flag_alone(value->row);
+    }
+    if (!text) {
         text = *cursor->next;
         if (!text) {
             return mst_cli_usage(cursor->cli, "%s needs a value", flag);

@@ -29,7 +29,7 @@ struct group {
 static const struct group groups[] = {
     {.title = "ranks",
      .names = "nproc nproc_per_node spares job size min_size max_size size_multiple join_wait grow "
-              "max_restarts grace core label input log_dir tee report module role",
+              "max_restarts replace_wait grace core label input log_dir tee report module role",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
      .names = "nnodes hostfile ssh pass_env join node_rank listen avoid service_wait secret_file "
@@ -259,11 +259,15 @@ static void put_flag(const struct mst_cli_value *value)
 {
     char name[64], flag[96], help[384];
     const char *word = mst_cli_flag_word(value->row);
+    bool alone = mst_cli_flag_alone(value->row) != NULL;
 
     mst_cli_flag_name(value->row->name, name, sizeof name);
-    (void)snprintf(flag, sizeof flag, "  %c%c%c --%s%s%s", value->letter ? '-' : ' ',
+    (void)snprintf(flag, sizeof flag, "  %c%c%c --%s%s%s%s", value->letter ? '-' : ' ',
                    value->letter ? value->letter : ' ', value->letter ? ',' : ' ', name,
-                   *word ? " " : "", word);
+                   *word == '\0' ? ""
+                   : alone       ? "[="
+                                 : " ",
+                   word, *word && alone ? "]" : "");
     mst_cli_flag_help(value->row, help, sizeof help);
     put_row(flag, strlen(flag), HELP_COLUMN, help);
 }

@@ -163,6 +163,7 @@ static void put_flag(const struct mst_cli_value *value)
 {
     char name[72], help[384];
     const char *word = mst_cli_flag_word(value->row);
+    bool alone = mst_cli_flag_alone(value->row) != NULL;
 
     mst_cli_flag_name(value->row->name, name, sizeof name);
     mst_cli_flag_help(value->row, help, sizeof help);
@@ -174,9 +175,9 @@ static void put_flag(const struct mst_cli_value *value)
     (void)put_word(name, strlen(name));
     mst_cli_put("\\fR");
     if (*word) {
-        mst_cli_put(" \\fI");
+        mst_cli_put(alone ? "[=\\fI" : " \\fI");
         (void)put_word(word, strlen(word));
-        mst_cli_put("\\fR");
+        mst_cli_put(alone ? "\\fR]" : "\\fR");
     }
     mst_cli_put("\n");
     (void)put_filled(help);

@@ -129,9 +129,18 @@ static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *
 
 static int check(const struct mst_cli *cli, const struct mst_run_options *options)
 {
+    char error[256];
+    int64_t ms;
+
     if (cli->argument_count == 0) {
         return mst_cli_usage(cli,
                              "the program is missing; usage: muster run -n 4 -- PROGRAM ARGUMENTS");
+    }
+    if (mst_cli_typed(cli, "replace_wait") &&
+        mst_setting_parse(mst_cli_value(cli, "replace_wait")->row, cli->arguments[0], &ms, error,
+                          sizeof error) == MUSTER_OK) {
+        return mst_cli_usage(cli, "--replace-wait %s: write --replace-wait=%s", cli->arguments[0],
+                             cli->arguments[0]);
     }
     if (cli->alone != NULL && (options->nodes_max > 1 || options->join != NULL)) {
         return mst_cli_usage(cli, "%.*s: %s", (int)strcspn(cli->alone, "="), cli->alone,
@@ -211,6 +220,7 @@ static int run(struct mst_cli *cli)
         .max_size = (uint32_t)number(cli, "max_size"),
         .size_multiple = (uint32_t)number(cli, "size_multiple"),
         .join_wait_ms = number(cli, "join_wait"),
+        .replace_wait_ms = number(cli, "replace_wait"),
         .grow = grow_words[number(cli, "grow")],
         .lease = lease,
         .http = given(cli, "http") ? mst_cli_text(cli, "http") : NULL,
@@ -298,7 +308,8 @@ const struct mst_cli_command mst_cli_run = {
         "--preempt-sources lists further notice sources: signals, file=PATH, command=CMD, "
         "deadline=TIME, slurm. --requeue has a Slurm job run again after all have saved.\n"
         "\n"
-        "While a rank is replaced the other ranks keep running. After a restart limit, or "
+        "While a rank is replaced the other ranks keep running; with --replace-wait they wait "
+        "for it, so that the number of ranks stays the same. After a restart limit, or "
         "when too few ranks are left, all ranks of all nodes are stopped and started again; "
         "this counts as one restart.\n"
         "\n"

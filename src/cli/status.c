@@ -177,11 +177,24 @@ static void put_rank(const struct mst_who *who)
     mst_cli_say("rank %u (#%u, node %.*s)", who->rank, who->index, MST_SLICE_ARGS(who->host));
 }
 
+/* Lost ranks that are being replaced: the seal stays open for them. */
+static void put_awaited(const struct mst_item *seal)
+{
+    mst_cli_put("; waiting for #%u (%s, " MST_SECONDS ")", seal->who.index,
+                mst_state_is_here(seal->who.state) ? "joining" : "starting",
+                MST_SECONDS_ARGS(seal->lost_ms));
+    if (seal->awaited > 1) {
+        mst_cli_put(" and %u more", seal->awaited - 1);
+    }
+}
+
 static void print_round(const struct mst_item *round)
 {
     mst_cli_say("round '%.*s' %" PRIu64 ": %u of %u arrived", MST_SLICE_ARGS(round->name),
                 round->number, round->arrived, round->expected);
-    if (round->who.state != 0) {
+    if (round->awaited > 0) {
+        put_awaited(round);
+    } else if (round->who.state != 0) {
         mst_cli_put(", first missing: ");
         put_rank(&round->who);
     }

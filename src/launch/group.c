@@ -128,6 +128,7 @@ static void start(struct mst_run_job *job)
     for (uint32_t i = 0; i < job->places.count; i++) {
         job->places.list[i].state = MST_PLACE_WAITS;
         job->places.list[i].early = 0;
+        job->places.list[i].lost_ns = 0;
     }
     mst_place_start_all(job);
 }

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <uv.h>
 
+#include "launch/awaited.h"
 #include "launch/ending.h"
 #include "launch/faults.h"
 #include "launch/group.h"
@@ -51,6 +52,7 @@ struct mst_run_job {
     struct mst_run_places places;
     struct mst_plain_ranks plain;
     struct mst_hung hung;
+    struct mst_awaited awaited;
     struct mst_faults faults;
     struct mst_preempted preempted;
     struct mst_logs logs;

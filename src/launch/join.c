@@ -93,6 +93,7 @@ static bool put_all(struct mst_run_job *job, struct muster_batch *batch)
               put_number(batch, "master_port", job->nodes.master_port) &&
               put_text(batch, "grow", job->options->grow) &&
               put_number(batch, "join_wait", job->options->join_wait_ms) &&
+              put_number(batch, "replace_wait", job->options->replace_wait_ms) &&
               put_avoided(batch, job->options->avoid);
 
     for (size_t i = 0; i < PARAMETER_COUNT && ok; i++) {
@@ -249,6 +250,10 @@ static muster_status take(struct mst_run_job *job, const char *name, const char 
         }
     } else if (strcmp(name, "join_wait") == 0) {
         if (!mst_line_signed(mst_slice_text(value), &job->own.join_wait_ms)) {
+            return refuse_value(job, name, value, err);
+        }
+    } else if (strcmp(name, "replace_wait") == 0) {
+        if (!mst_line_signed(mst_slice_text(value), &job->own.replace_wait_ms)) {
             return refuse_value(job, name, value, err);
         }
     } else if (strncmp(name, "avoid/", 6) == 0) {

@@ -357,6 +357,7 @@ static void give_up(struct mst_place *place)
         job->places.uses_muster && job->service.lost == 0 && !mst_process_aborted(place->process)) {
         mst_say("going on without #%" PRIu32 ": %" PRIu32 " are left, %" PRIu32 " are enough",
                 place->index, left, mst_run_enough(job->options));
+        mst_session_last(&job->session, place->process);
         place->process->excused = job->options->spares != 0; /* one of them takes its place */
         return;
     }
@@ -413,6 +414,7 @@ static void start_again(struct mst_place *place, const char *name, const char *h
     mst_say("%s %s; starting it again%s (%" PRIu32 " of %" PRIu32 ")%s%s", name, how, when,
             job->places.restarts, job->options->max_restarts, why,
             place->process->joined ? "; the others go on in their processes" : "");
+    mst_awaited_begin(place);
     (void)uv_timer_start(&place->again, on_again, delay_ms, 0);
 }
 
@@ -539,6 +541,9 @@ static void gone(struct mst_place *place)
         }
         if (process->joined) {
             mst_nodes_finished(job);
+        }
+        if (process->lost_count > 0 || (process->again && !process->joined)) {
+            mst_session_last(&job->session, process);
         }
     }
 }

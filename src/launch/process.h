@@ -29,6 +29,7 @@ struct mst_word {
     const struct mst_process *process;
     enum mst_cause cause;
     int code;
+    bool last; /* no other process is started in its place */
 };
 
 struct mst_process {
@@ -65,8 +66,9 @@ struct mst_process {
 
     struct mst_watched watched; /* by the monitor, while it runs */
 
-    int status;              /* as waitpid gives it, once gone: of the rank, if it said so */
-    struct mst_word lost[2]; /* the death, and its status when that came later */
+    int status; /* as waitpid gives it, once gone: of the rank, if it said so */
+    /* The death, its status when that came later, and that it was the last of its place. */
+    struct mst_word lost[3];
     unsigned lost_count;
 };
 

@@ -42,9 +42,10 @@ struct mst_run_options {
     uint32_t max_size; /* that run at a time, and what a multiple of runs; 0: not given */
     uint32_t size_multiple;
     int64_t join_wait_ms;
-    const char *grow;  /* "check", "fault", "off" */
-    const char *lease; /* as text for the service; NULL: its default */
-    const char *http;  /* where the service tells health and metrics; NULL or empty: nowhere */
+    int64_t replace_wait_ms; /* -1: not given */
+    const char *grow;        /* "check", "fault", "off" */
+    const char *lease;       /* as text for the service; NULL: its default */
+    const char *http; /* where the service tells health and metrics; NULL or empty: nowhere */
     uint64_t buffered_bytes_max; /* of the service: what its connections may hold together */
     const char *record;          /* folder in which the service records; NULL or empty: none */
     uint32_t max_restarts;

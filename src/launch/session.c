@@ -37,7 +37,9 @@ muster_status mst_session_client(muster_client **out, const struct mst_run_job *
     options->job = job->name;
     options->secret_file = job->nodes.secret[0] != '\0' ? job->nodes.secret : NULL;
     options->insecure = job->options->insecure;
-    return muster_client_open(out, options, timeout_ms, err);
+    return mst_lib_open(out, options,
+                        options->role == MUSTER_ROLE_AGENT && job->options->max_restarts > 0,
+                        timeout_ms, err);
 }
 
 muster_status mst_session_open(struct mst_run_session *session, struct mst_run_job *job,
@@ -112,29 +114,42 @@ static muster_status send_word(struct mst_delivery *delivery)
     const struct mst_word *word = MST_CONTAINER(delivery, struct mst_word, delivery);
     const struct mst_process *process = word->process;
     const bool hung = word->cause == MST_CAUSE_HARD_TIMEOUT;
-    const struct mst_request request = {
-        .command = MST_LOST,
-        .lost = {.index = process->index,
-                 .pid = mst_process_pid(process),
-                 .cause = word->cause,
-                 .code = word->code,
-                 .text = mst_slice_text(hung ? process->hung : "")}};
+    const struct mst_request request = {.command = MST_LOST,
+                                        .lost = {.index = process->index,
+                                                 .pid = mst_process_pid(process),
+                                                 .cause = word->cause,
+                                                 .code = word->code,
+                                                 .text = mst_slice_text(hung ? process->hung : ""),
+                                                 .last = word->last}};
 
     return mst_lib_post(delivery->client, &request, UINT64_MAX, &delivery->post);
+}
+
+static void deliver_word(struct mst_run_session *session, struct mst_process *process,
+                         struct mst_word said)
+{
+    struct mst_word *word;
+
+    if (enter(session)) {
+        MST_ASSERT(process->lost_count < sizeof process->lost / sizeof process->lost[0]);
+        word = &process->lost[process->lost_count++];
+        *word = said;
+        word->delivery.send = send_word;
+        word->process = process;
+        mst_deliver(&word->delivery, session->client);
+        mst_lib_unlock(session->client);
+    }
 }
 
 void mst_session_lost(struct mst_run_session *session, struct mst_process *process,
                       enum mst_cause cause, int code)
 {
-    struct mst_word *word;
+    deliver_word(session, process, (struct mst_word){.cause = cause, .code = code});
+}
 
-    if (enter(session)) {
-        word = &process->lost[process->lost_count++];
-        *word = (struct mst_word){
-            .delivery = {.send = send_word}, .process = process, .cause = cause, .code = code};
-        mst_deliver(&word->delivery, session->client);
-        mst_lib_unlock(session->client);
-    }
+void mst_session_last(struct mst_run_session *session, struct mst_process *process)
+{
+    deliver_word(session, process, (struct mst_word){.cause = MST_CAUSE_GONE, .last = true});
 }
 
 bool mst_session_heard_all(struct mst_run_session *session, const struct mst_process *process)

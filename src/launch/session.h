@@ -73,6 +73,9 @@ void mst_session_close(struct mst_run_session *session);
 void mst_session_lost(struct mst_run_session *session, struct mst_process *process,
                       enum mst_cause cause, int code);
 
+/* The process is gone, and no other is started in its place: ranks that wait for one go on. */
+void mst_session_last(struct mst_run_session *session, struct mst_process *process);
+
 /* Whether the service has taken all that was said of a process. */
 bool mst_session_heard_all(struct mst_run_session *session, const struct mst_process *process);
 

@@ -220,7 +220,9 @@ static json_t *round_json(const struct mst_item *round)
                 put(object, "arrived", number_json(round->arrived)) &&
                 put(object, "expected", number_json(round->expected)) &&
                 put(object, "first_missing",
-                    round->who.state != 0 ? number_json(round->who.index) : json_null());
+                    round->who.state != 0 ? number_json(round->who.index) : json_null()) &&
+                put(object, "awaited", number_json(round->awaited)) &&
+                put(object, "awaited_ms", number_json(round->lost_ms));
 
     return good ? object : drop(object);
 }

@@ -108,7 +108,8 @@ def test_who_waits_at_which_round(serve, muster):
     assert lines[1] == "round 'epoch' 0: 1 of 2 arrived, first missing: rank 1 (#1, node testnode)"
     answer = told(muster)
     assert answer["rounds"] == [
-        {"name": "epoch", "number": 0, "arrived": 1, "expected": 2, "first_missing": 1}
+        {"name": "epoch", "number": 0, "arrived": 1, "expected": 2, "first_missing": 1,
+         "awaited": 0, "awaited_ms": 0}
     ]
     assert answer["members"][0]["waits_at"] == "epoch"
     assert answer["members"][1]["waits_at"] is None

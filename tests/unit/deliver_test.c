@@ -231,6 +231,10 @@ static void a_death_is_told_until_it_is_heard(void **state)
     sent(3);
     fake_answer(MUSTER_OK);
     assert_false(mst_session_heard_all(&session, &process)); /* the first word */
+    mst_session_last(&session, &process);
+    assert_int_equal(fake.requests[3].lost.pid, 77);
+    assert_true(fake.requests[3].lost.last && !fake.requests[2].lost.last);
+    fake_answer(MUSTER_OK);
     fake_end(MUSTER_ECANCELLED);
     assert_true(mst_session_heard_all(&session, &process));
 }

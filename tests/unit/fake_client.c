@@ -143,11 +143,12 @@ const struct mst_view *mst_lib_view(const muster_client *client)
     return &view;
 }
 
-muster_status muster_client_open(muster_client **out, const struct muster_client_options *options,
-                                 int64_t timeout_ms, struct muster_error *err)
+muster_status mst_lib_open(muster_client **out, const struct muster_client_options *options,
+                           bool replaces, int64_t timeout_ms, struct muster_error *err)
 {
     (void)out;
     (void)options;
+    (void)replaces;
     (void)timeout_ms;
     (void)err;
     return MUSTER_EINVAL;

@@ -16,23 +16,13 @@
 #include "client/shell/interrupt.h"
 #include "restart/shell/options.h"
 
-static const char *const variables[] = {"MUSTER_BARRIER_TIMEOUT",
-                                        "MUSTER_SOFT_TIMEOUT",
-                                        "MUSTER_HARD_TIMEOUT",
-                                        "MUSTER_SETTLE",
-                                        "MUSTER_GRACE",
-                                        "MUSTER_COMPLETION_TIMEOUT",
-                                        "MUSTER_ITERATIONS_MAX",
-                                        "MUSTER_STALLED_MAX",
-                                        "MUSTER_FAULTS_MAX",
-                                        "MUSTER_HEALTH_COMMAND",
-                                        "MUSTER_HEALTH_TIMEOUT",
-                                        "MUSTER_HEALTH_FOLDER",
-                                        "MUSTER_ENABLED",
-                                        "MUSTER_EXPORT",
-                                        "MUSTER_INTERRUPT_SIGNAL",
-                                        "MUSTER_ASSIGNMENT_LABEL",
-                                        "MUSTER_NODE"};
+static const char *const variables[] = {
+    "MUSTER_BARRIER_TIMEOUT",  "MUSTER_SOFT_TIMEOUT",   "MUSTER_HARD_TIMEOUT",
+    "MUSTER_SETTLE",           "MUSTER_GRACE",          "MUSTER_COMPLETION_TIMEOUT",
+    "MUSTER_ITERATIONS_MAX",   "MUSTER_STALLED_MAX",    "MUSTER_FAULTS_MAX",
+    "MUSTER_HEALTH_COMMAND",   "MUSTER_HEALTH_TIMEOUT", "MUSTER_HEALTH_FOLDER",
+    "MUSTER_ENABLED",          "MUSTER_EXPORT",         "MUSTER_INTERRUPT_SIGNAL",
+    "MUSTER_ASSIGNMENT_LABEL", "MUSTER_REPLACE_WAIT",   "MUSTER_NODE"};
 
 static int clear(void **state)
 {
@@ -182,6 +172,35 @@ static void test_never(void **state)
     mst_run_settings_free(&settings);
 }
 
+static void waits(const struct muster_restart_options *options, uint64_t ms, bool if_fixed)
+{
+    struct mst_run_settings settings = accepted(options);
+
+    assert_int_equal(settings.config.replace_ms, ms);
+    assert_true(settings.replace_if_fixed == if_fixed);
+    mst_run_settings_free(&settings);
+}
+
+/* The wait for a replacement is not set. It is 60 s, for jobs of fixed size only. A value that is
+ * set holds for any job; 0 in the environment and a negative option mean no wait. */
+static void test_the_wait_for_a_replacement(void **state)
+{
+    struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
+
+    (void)state;
+    waits(NULL, 60000, true);
+    (void)setenv("MUSTER_REPLACE_WAIT", "0", 1);
+    waits(&options, 0, false);
+    (void)setenv("MUSTER_REPLACE_WAIT", "5s", 1);
+    waits(&options, 5000, false);
+    options.replace_wait_ms = 300000; /* longer than barrier_timeout: they have nothing in common */
+    waits(&options, 300000, false);
+    options.replace_wait_ms = -7;
+    waits(&options, 0, false);
+    options.replace_wait_ms = 86400001;
+    refused(&options, "replace_wait: 86400001 is not from -1 to 86400000");
+}
+
 /* Options contradict each other. Each rule is refused with a text of its own, and nothing is
  * started. */
 static void test_each_rule_has_its_text_4(void **state)
@@ -329,6 +348,7 @@ int main(void)
         cmocka_unit_test_setup(test_environment_then_options, clear),
         cmocka_unit_test_setup(test_defaults_shrink_with_what_is_set, clear),
         cmocka_unit_test_setup(test_never, clear),
+        cmocka_unit_test_setup(test_the_wait_for_a_replacement, clear),
         cmocka_unit_test_setup(test_each_rule_has_its_text_4, clear),
         cmocka_unit_test_setup(test_single_values_4, clear),
         cmocka_unit_test_setup(test_steps, clear),

@@ -246,6 +246,7 @@ static muster_status fill_client(struct muster_client *client, struct mst_lib_wa
     muster_status status;
 
     client->role = wanted->open.role;
+    client->fixed_size = wanted->open.size != 0 && wanted->open.min_size == wanted->open.size;
     client->log = wanted->options.log;
     client->log_ctx = wanted->options.log_ctx;
     client->opened_ns = mst_lib_now_ns();
@@ -496,7 +497,7 @@ static muster_status open_client(struct muster_client *client, struct mst_lib_wa
 }
 
 static muster_status open_any(muster_client **out, const struct muster_client_options *options,
-                              int64_t timeout_ms, struct muster_error *err)
+                              bool replaces, int64_t timeout_ms, struct muster_error *err)
 {
     struct mst_lib_wanted wanted = {.page_fd = -1};
     struct muster_client *client;
@@ -510,6 +511,7 @@ static muster_status open_any(muster_client **out, const struct muster_client_op
     if (status != MUSTER_OK) {
         return status;
     }
+    wanted.open.replaces = replaces;
     client = calloc(1, sizeof(*client));
     if (!client) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
@@ -534,10 +536,16 @@ static muster_status open_any(muster_client **out, const struct muster_client_op
 muster_status muster_client_open(muster_client **out, const struct muster_client_options *options,
                                  int64_t timeout_ms, struct muster_error *err)
 {
+    return mst_lib_open(out, options, false, timeout_ms, err);
+}
+
+muster_status mst_lib_open(muster_client **out, const struct muster_client_options *options,
+                           bool replaces, int64_t timeout_ms, struct muster_error *err)
+{
     muster_status status;
 
     mst_uncancelled_begin();
-    status = open_any(out, options, timeout_ms, err);
+    status = open_any(out, options, replaces, timeout_ms, err);
     mst_uncancelled_end();
     return status;
 }

@@ -54,6 +54,7 @@ struct muster_client {
     struct muster_client *outer; /* the other client in whose callback the lock was taken */
     pid_t pid;                   /* of the process that opened it */
     enum mst_role role;
+    bool fixed_size; /* the job needs as many ranks as it starts with */
     struct mst_driver *driver;
 
     /* The seat: the thread that polls the connection. At most one does, except for the moment in

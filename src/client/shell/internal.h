@@ -70,6 +70,11 @@ void mst_lib_timer_stop(struct mst_lib_timer *timer); /* not set: a no-op */
  * it returns true, so check mst_lib_status too. */
 bool mst_lib_wait(muster_client *client, bool (*ready)(void *ctx), void *ctx, uint64_t deadline_ns);
 
+/* muster_client_open; `replaces`: of an agent that starts another process for each of its ranks
+ * that is lost. */
+muster_status mst_lib_open(muster_client **out, const struct muster_client_options *options,
+                           bool replaces, int64_t timeout_ms, struct muster_error *err);
+
 /* OK, or the reason why this handle will never work again: EFENCED and the like (the session
  * ended), ECANCELLED (closing, or left), EINTERNAL (poisoned). */
 muster_status mst_lib_status(const muster_client *client);

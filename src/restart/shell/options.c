@@ -15,7 +15,7 @@ enum { LABEL_MAX = 63 };
 #define WHY_ROOM 400
 
 /* The durations, for the rules. -1: never. */
-enum { BARRIER, HARD, SOFT, SETTLE, GRACE, COMPLETION, HEALTH, SPANS };
+enum { BARRIER, HARD, SOFT, SETTLE, GRACE, COMPLETION, HEALTH, REPLACE, SPANS };
 
 const char *mst_step_name(enum mst_step_kind kind)
 {
@@ -118,6 +118,9 @@ static muster_status times_read(struct mst_run_settings *out,
         [GRACE] = {.name = "grace", .given = options->grace_ms},
         [COMPLETION] = {.name = "completion_timeout", .given = options->completion_timeout_ms},
         [HEALTH] = {.name = "health_timeout", .given = options->health_timeout_ms},
+        [REPLACE] = {.name = "replace_wait",
+                     .given = options->replace_wait_ms,
+                     .how = MST_OPTION_NEVER},
     };
     muster_status status = mst_lib_numbers(spans, SPANS, err);
 
@@ -140,6 +143,8 @@ static muster_status times_read(struct mst_run_settings *out,
     out->hard_ms = spans[HARD].value;
     out->grace_ms = spans[GRACE].value;
     out->health_timeout_ms = spans[HEALTH].value;
+    out->config.replace_ms = spans[REPLACE].value < 0 ? 0 : (uint64_t)spans[REPLACE].value;
+    out->replace_if_fixed = spans[REPLACE].by == MST_BY_DEFAULT;
     out->from_start = spans[SOFT].by != MST_BY_DEFAULT || spans[HARD].by != MST_BY_DEFAULT;
     return status;
 }

@@ -26,6 +26,7 @@ struct mst_run_settings {
     struct mst_restart_config config; /* label: borrowed from `label` */
     int signal;                       /* 0: none */
     bool disabled, keep_environment;
+    bool replace_if_fixed;              /* config.replace_ms: only where min_size is the size */
     bool from_start;                    /* the clock of no progress begins with the function */
     int64_t soft_ms, hard_ms, grace_ms; /* -1: never */
     struct {

@@ -306,6 +306,9 @@ static struct muster_restart *run_take(muster_client *client, struct mst_run_set
         return NULL;
     }
     settings->config.host = mst_slice_text(client->host);
+    if (settings->replace_if_fixed && !client->fixed_size) {
+        settings->config.replace_ms = 0;
+    }
     restart = handle_get(client, &settings->config);
     if (!restart) {
         *status = mst_lib_fail(err, MUSTER_ENOMEM, "run", NULL);

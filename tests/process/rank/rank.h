@@ -12,6 +12,7 @@
 
 int rank_agent(int argc, char **argv);
 int rank_calls(int argc, char **argv);
+int rank_fixed(int argc, char **argv);
 int rank_hang(int argc, char **argv);
 int rank_heartbeat(int argc, char **argv);
 int rank_journal(int argc, char **argv);
