@@ -302,10 +302,10 @@ def test_too_few(job):
 
 
 def test_the_run_after_too_few_waits_for_the_replacement(job):
-    """A run that ended with ETOOFEW is followed by another. One call waits until the missing
-    ranks are back, without entering the function, for `barrier_timeout` at most.
-    [Fewer, and the end]"""
-    job.run(3, "--min-size", 3, "--max-restarts", 1)
+    """A run that ended with ETOOFEW, without a wait for the replacement, is followed by another. One
+    call waits until the missing ranks are back, without entering the function, for
+    `barrier_timeout` at most. [Fewer, and the end]"""
+    job.run(3, "--min-size", 3, "--max-restarts", 1, "--replace-wait=0")
     ranks = job.entered(3)
     mark = job.mark()
     os.kill(ranks[1].pid, signal.SIGKILL)
