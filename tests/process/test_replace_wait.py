@@ -265,6 +265,24 @@ def test_a_rank_that_is_lost_by_its_lease_is_waited_for(run):
     assert job.generations().keys() == {1, 2}
 
 
+@pytest.mark.parametrize("flags, told", [
+    ((), ""), (("--replace-wait",), "60000"), (("--replace-wait=5s",), "5000"),
+    (("--replace-wait=0",), "0")], ids=["none", "alone", "5s", "0"])
+def test_the_ranks_get_the_time_of_the_flag(muster, flags, told):
+    """`--replace-wait` is given with or without a time, or not at all. The ranks find 60 s, the time, or
+    nothing in MUSTER_REPLACE_WAIT."""
+    done = muster("run", "-n", 1, "--no-label", *flags, "--", "sh", "-c", 'echo "<$MUSTER_REPLACE_WAIT>"')
+    assert (done.returncode, done.stdout) == (0, f"<{told}>\n")
+
+
+def test_a_time_behind_a_blank_is_refused(muster):
+    """`--replace-wait 5s` is typed. It is refused with the form that means it: the time would be taken
+    for the program."""
+    done = muster("run", "-n", 1, "--replace-wait", "5s", "--", "true")
+    assert done.returncode == 2
+    assert done.stderr == "muster run: --replace-wait 5s: write --replace-wait=5s\n"
+
+
 # ---- several nodes ----
 
 
