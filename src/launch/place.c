@@ -542,7 +542,8 @@ static void gone(struct mst_place *place)
         if (process->joined) {
             mst_nodes_finished(job);
         }
-        if (process->lost_count > 0 || (process->again && !process->joined)) {
+        if (process->lost_count > 0 || (process->again && !process->joined) ||
+            mst_process_left(process)) {
             mst_session_last(&job->session, process);
         }
     }

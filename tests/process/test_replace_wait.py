@@ -15,6 +15,7 @@ import pytest
 
 from conftest import BUILD, WAIT_S, sanitized
 from nodes import missing
+from restarting import job, pids  # noqa: F401
 from running import RANK, Run, until
 from test_nodes import Nodes, all_well, cluster  # noqa: F401
 
@@ -263,6 +264,40 @@ def test_a_rank_that_is_lost_by_its_lease_is_waited_for(run):
     assert after[1]["pid"] != before[1]["pid"]
     job.all_well(after)
     assert job.generations().keys() == {1, 2}
+
+
+def test_a_rank_whose_finalize_fails_is_waited_for(job):  # noqa: F811
+    """The `finalize` of a rank fails, so its run ends alone and its process with a failure. It is started
+    again, and the others wait for that: one generation, with all."""
+    job.run(3, "--replace-wait", RR_CALLBACKS="finalize", RR_FAIL="finalize:1", RR_ONLY="1")
+    ranks = job.entered(3)
+    mark = job.mark()
+    job.order(ranks[:1], "fail 1 all return")
+    done = job.wait("done", 1, mark)
+    assert done[0].pid == ranks[1].pid
+    job.order(done, "end")
+    again = job.entered(3, mark, generation=2, size=3)
+    assert again[1].pid != ranks[1].pid
+    assert pids(again) - {again[1].pid} == {ranks[0].pid, ranks[2].pid}
+    mark = job.mark()
+    job.order(again, "ok")
+    job.finish(3, mark)
+    job.ended()
+
+
+def test_a_rank_that_leaves_after_a_fault_is_not_waited_for(job):  # noqa: F811
+    """A rank reports a fault, and then leaves by `muster_restart_leave`. It is not started again, and the
+    others continue without it at once, however long `--replace-wait` is."""
+    job.run(3, "--replace-wait=1h", "--min-size", 2)
+    ranks = job.entered(3)
+    mark = job.mark()
+    job.order(ranks[1:2], "fail-leave 1 first")
+    job.order(job.wait("done", 1, mark), "end")
+    fewer = job.entered(2, mark, size=2)
+    mark = job.mark()
+    job.order(fewer, "ok")
+    job.finish(2, mark)
+    job.ended()
 
 
 @pytest.mark.parametrize("flags, told", [

@@ -60,13 +60,20 @@ struct mst_seating mst_seating_plan(const struct mst_job *job)
 
 /* ---- lost ranks that are replaced ---- */
 
+/* It left of its own accord. One that left after a fault, of its health for example, is replaced
+ * like a lost one, unless its agent says otherwise. */
+static bool left_for_good(const struct mst_seat *seat)
+{
+    return seat->cause == MST_CAUSE_LEFT &&
+           (seat->fault_cause == MST_CAUSE_NONE || seat->fault_cause == MST_CAUSE_LEFT);
+}
+
 bool mst_seating_awaits(const struct mst_member *member)
 {
     const struct mst_seat *seat = &member->seat;
 
-    return seat->gone && seat->cause != MST_CAUSE_LEFT && member->end != MST_LEFT &&
-           !member->last && !mst_list_linked(&member->in_ready) &&
-           mst_node_replaces(member->job, member->agent);
+    return seat->gone && !left_for_good(seat) && !member->last &&
+           !mst_list_linked(&member->in_ready) && mst_node_replaces(member->job, member->agent);
 }
 
 uint32_t mst_seating_awaited(const struct mst_job *job, const struct mst_seating *seating)

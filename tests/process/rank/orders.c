@@ -121,6 +121,10 @@ bool order_ends(muster_restart *restart, const char *order, const char *rest, mu
         *out = muster_restart_leave(restart);
     } else if (strcmp(order, "lost") == 0) {
         *out = lose(restart, rest);
+    } else if (strcmp(order, "fail-leave") == 0) {
+        rest = failure(rest, &code);
+        (void)muster_restart_fail(restart, code, rest);
+        *out = muster_restart_leave(restart);
     } else {
         return false;
     }

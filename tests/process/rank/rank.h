@@ -44,7 +44,8 @@ bool order_obey(const char *order, const char *rest);
 
 /* Whether an order ends the function, and with what:
  *
- *   ok | status N | fail CODE TEXT | abort CODE TEXT | again | leave */
+ *   ok | status N | fail CODE TEXT | abort CODE TEXT | again | leave
+ *   fail-leave CODE TEXT: reports a failure, and leaves */
 bool order_ends(muster_restart *restart, const char *order, const char *rest, muster_status *out);
 
 /* Blocks in a way that a signal ends: read, recv, poll, sleep, semaphore. Or in one that no signal
