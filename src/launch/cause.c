@@ -162,10 +162,10 @@ static void tell_process(const struct mst_run_job *job, const struct mst_process
                        process->recorded, how, when, where, tell_way_out(job));
         return;
     }
-    (void)snprintf(out->text, sizeof out->text, "first cause: %s on %s %s at %s, %s%s%s%s%s", name,
-                   job->host, how, when, where,
-                   last[0] != '\0' ? "; its last line on stderr: \""
-                                   : "; it said nothing on stderr",
+    (void)snprintf(out->text, sizeof out->text, "first cause: %s on %s %s at %s, %s; %s%s%s%s%s%s",
+                   name, job->host, how, when, where,
+                   last[0] != '\0' ? "its last line on " : "it said nothing on ",
+                   process->on_terminal ? "its terminal" : "stderr", last[0] != '\0' ? ": \"" : "",
                    last, last[0] != '\0' ? "\"" : "", tell_way_out(job));
 }
 

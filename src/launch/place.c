@@ -21,10 +21,8 @@
 #include "process/spawn.h"
 
 #define OVERDUE_MS 5000
-#define START_DESCRIPTORS                                                                          \
-    12u         /* logs, input, output, page, errors, and to hear that exec failed                 \
-                 */
-#define KEPT 8u /* processes of a place */
+#define START_DESCRIPTORS 13u /* logs, streams, page, errors, and to hear that exec failed */
+#define KEPT 8u               /* processes of a place */
 
 bool mst_place_any(const struct mst_run_places *places, enum mst_place_state state)
 {
@@ -96,6 +94,8 @@ static int start_spawn(struct mst_place *place, struct mst_process *process,
         .input = fds[MST_STREAM_INPUT],
         .out = fds[MST_STREAM_OUT],
         .error = fds[MST_STREAM_ERROR],
+        .terminal = fds[MST_STREAM_TERMINAL] > 0 ? fds[MST_STREAM_TERMINAL] : 0,
+        .session = fds[MST_STREAM_TERMINAL] > 0,
 
         .given = {{fds[PAGE], fds[PAGE]}, {job->nodes.secret_fd, job->nodes.secret_fd}}};
 
@@ -174,7 +174,7 @@ int mst_place_start(struct mst_place *place)
 {
     struct mst_run_job *job = place->job;
     struct mst_process *process = calloc(1, sizeof *process);
-    int fds[START_FDS] = {-1, -1, -1, -1};
+    int fds[START_FDS] = {-1, -1, -1, -1, -1};
     int error = ENOMEM;
 
     if (process != NULL) {
@@ -515,6 +515,7 @@ static void gone(struct mst_place *place)
     bool died;
 
     (void)uv_timer_stop(&place->overdue);
+    mst_streams_close(job, place->index);
     mst_monitor_remove(&job->hung.monitor, &process->watched);
     mst_death_remove(job->death, place->slot);
     died = mst_page_died(process->page);

@@ -42,8 +42,9 @@ struct mst_process {
     char tag[MST_TAG_ROOM]; /* of all that it starts */
     struct mst_page *page;  /* NULL: it is gone, and what its page said last is here: */
     struct mst_page last;
-    uint64_t client_kept; /* the pid that the keeper knows; main thread */
-    struct mst_output_stream *out, *error;
+    uint64_t client_kept;                  /* the pid that the keeper knows; main thread */
+    struct mst_output_stream *out, *error; /* NULL: there is none */
+    bool on_terminal;                      /* `error` is all that it writes on its terminal */
     struct mst_log log;
     int error_fd;       /* where a worker of torch leaves its error; -1: in a file, or nowhere */
     char recorded[256]; /* the message that it left there, in one line; empty: none */

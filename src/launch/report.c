@@ -140,8 +140,12 @@ static json_t *stderr_of(const struct mst_run_job *job, const struct mst_process
         const char *end = memchr(tail + at, '\n', size - at);
         size_t length = end != NULL ? (size_t)(end - tail) - at : size - at;
 
-        (void)json_array_append_new(lines, text_of(tail + at, length));
+        const char *line = tail + at;
+
         at += length + 1;
+        /* A terminal adds a carriage return to a newline. */
+        length -= process->on_terminal && length > 0 && line[length - 1] == '\r';
+        (void)json_array_append_new(lines, text_of(line, length));
     }
     return lines;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -116,6 +117,7 @@ _Noreturn void mst_forked_exec(const struct mst_spawn *spawn, const char *path,
     int error;
 
     if ((spawn->session ? setsid() >= 0 : setpgid(0, 0) == 0) &&
+        (spawn->terminal == 0 || ioctl(spawn->terminal, TIOCSCTTY, 0) == 0) &&
         prctl(PR_SET_PDEATHSIG, tie->signal) == 0 && files(spawn)) {
         if (getppid() != tie->parent) {
             _exit(125); /* it died before it could be the cause of our death */

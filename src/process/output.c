@@ -40,6 +40,7 @@ struct mst_output_stream {
     struct sink *to;
     int file;       /* -1: none */
     bool shown;     /* its lines come out */
+    bool passed;    /* its bytes come out as they are */
     bool forgotten; /* it is freed at its end, by the thread */
     char last[MST_OUTPUT_LAST_MAX];
     struct mst_screen_line line; /* the one that is not at its end yet */
@@ -55,7 +56,7 @@ struct mst_output {
     pthread_mutex_t lock; /* of all that follows, and of the streams; not held while writing */
     pthread_cond_t drained;
     int bell, epoll; /* the bell has no stream */
-    bool label, draining, stopping, echoed;
+    bool label, passes, raw, draining, stopping, echoed;
     uint32_t echoed_to; /* the index */
     struct mst_output_stream *streams;
     struct sink *sinks;
@@ -171,14 +172,16 @@ static struct sink *sink_of(struct mst_output *output, int fd)
     }
     sink = malloc(sizeof *sink);
     if (sink != NULL) {
-        *sink = (struct sink){
-            .next = output->sinks,
-            .screen = {.moves = is_terminal && moves_cursor(), .write = sink_write, .ctx = sink},
-            .output = output,
-            .fd = fd,
-            .terminal = is_terminal,
-            .device = is.st_dev,
-            .file = is.st_ino};
+        *sink = (struct sink){.next = output->sinks,
+                              .screen = {.moves = is_terminal && !output->passes && moves_cursor(),
+                                         .raw = is_terminal && output->raw,
+                                         .write = sink_write,
+                                         .ctx = sink},
+                              .output = output,
+                              .fd = fd,
+                              .terminal = is_terminal,
+                              .device = is.st_dev,
+                              .file = is.st_ino};
         output->sinks = sink;
     }
     return sink;
@@ -354,6 +357,9 @@ static void stream_take(struct mst_output *output, struct mst_output_stream *str
     size_t filed = 0;
 
     keep_tail(stream, output->in, size);
+    if (stream->passed) {
+        mst_screen_pass(&stream->to->screen, &stream->line, output->in, size);
+    }
     if (stream->file >= 0) {
         filed = feed_file(output, stream, size);
         take(stream, output->in, filed);
@@ -435,6 +441,9 @@ static void drain_on(struct mst_output *output)
     }
     for (stream = output->streams; stream != NULL; stream = stream->next) {
         stream_finish_line(stream);
+    }
+    for (struct sink *sink = output->sinks; sink != NULL; sink = sink->next) {
+        mst_screen_part(&sink->screen); /* what is passed has no line to finish */
     }
     sinks_settle(output);
     output->draining = false;
@@ -569,6 +578,25 @@ void mst_output_on_failure(struct mst_output *output, void (*failed)(void *ctx, 
     output->failed_ctx = ctx;
 }
 
+/* Reads `from`, which is closed if it fails; so is `file`. -1 with errno. */
+static int stream_add(struct mst_output *output, struct mst_output_stream *stream, int from, int to)
+{
+    stream->from = from;
+    stream->line.text = malloc(MST_OUTPUT_LINE_MAX);
+    (void)pthread_mutex_lock(&output->lock);
+    stream->to = sink_of(output, to);
+    if (stream->line.text == NULL || stream->to == NULL || !listen_to(output, from, stream)) {
+        (void)pthread_mutex_unlock(&output->lock);
+        close_files(stream);
+        stream_free(stream);
+        return -1;
+    }
+    stream->next = output->streams;
+    output->streams = stream;
+    (void)pthread_mutex_unlock(&output->lock);
+    return 0;
+}
+
 int mst_output_open(struct mst_output *output, uint32_t index, int to, struct mst_output_file file,
                     struct mst_output_stream **out)
 {
@@ -582,29 +610,42 @@ int mst_output_open(struct mst_output *output, uint32_t index, int to, struct ms
         free(stream);
         return -1;
     }
-    stream->from = ends[0];
     stream->file = file.fd;
     stream->shown = file.fd < 0 || file.tee;
-    stream->line.text = malloc(MST_OUTPUT_LINE_MAX);
     stream->line.order = index;
     if (output->label && index != MST_OUTPUT_NO_LABEL) {
         stream->line.label_size = (size_t)snprintf(stream->line.label, sizeof stream->line.label,
                                                    "[%u]: ", (unsigned)index);
     }
-    (void)pthread_mutex_lock(&output->lock);
-    stream->to = sink_of(output, to);
-    if (stream->line.text == NULL || stream->to == NULL || !listen_to(output, ends[0], stream)) {
-        (void)pthread_mutex_unlock(&output->lock);
-        close_files(stream);
-        stream_free(stream);
+    if (stream_add(output, stream, ends[0], to) != 0) {
         (void)close(ends[1]);
         return -1;
     }
-    stream->next = output->streams;
-    output->streams = stream;
-    (void)pthread_mutex_unlock(&output->lock);
     *out = stream;
     return ends[1];
+}
+
+void mst_output_pass(struct mst_output *output, bool raw)
+{
+    output->passes = true;
+    output->raw = raw;
+}
+
+int mst_output_open_pty(struct mst_output *output, int pty, int to, struct mst_output_stream **out)
+{
+    struct mst_output_stream *stream = calloc(1, sizeof *stream);
+
+    if (stream == NULL) {
+        (void)close(pty);
+        return -1;
+    }
+    stream->file = -1;
+    stream->passed = true;
+    if (stream_add(output, stream, pty, to) != 0) {
+        return -1;
+    }
+    *out = stream;
+    return 0;
 }
 
 void mst_output_forget(struct mst_output *output, struct mst_output_stream *stream)
@@ -660,8 +701,10 @@ void mst_output_drain(struct mst_output *output)
     (void)pthread_mutex_lock(&output->lock);
     for (struct mst_output_stream *stream = output->streams; stream != NULL;
          stream = stream->next) {
+        struct pollfd polled = {.fd = stream->from, .events = POLLIN};
         int waiting = 0;
 
+        (void)poll(&polled, 1, 0); /* what is under way in a terminal counts only after that */
         if (stream->from >= 0 && ioctl(stream->from, FIONREAD, &waiting) == 0) {
             stream->owed = (size_t)waiting;
         }

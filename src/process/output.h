@@ -54,6 +54,15 @@ void mst_output_free(struct mst_output *output);
 int mst_output_open(struct mst_output *output, uint32_t index, int to, struct mst_output_file file,
                     struct mst_output_stream **out);
 
+/* From now on terminals get the bytes of a program that draws for itself, and lines of others
+ * between them. `raw`: they do not add a carriage return to a newline. Before any stream is
+ * added. */
+void mst_output_pass(struct mst_output *output, bool raw);
+
+/* What comes out of `pty` is copied to `to`, as it is. It is closed at its end. -1 with errno: it
+ * is closed. */
+int mst_output_open_pty(struct mst_output *output, int pty, int to, struct mst_output_stream **out);
+
 /* Its text is not needed any more: it is freed at its end. NULL: no-op. */
 void mst_output_forget(struct mst_output *output, struct mst_output_stream *stream);
 

@@ -28,7 +28,8 @@ struct mst_spawn {
     int input, out, error;                             /* its streams: an open file, or as above */
     struct mst_spawn_given given[MST_SPAWN_GIVEN_MAX]; /* number 0: no more of them */
     bool session;                                      /* it leads a session of its own too */
-    bool bare; /* it gets nothing else, also where our file is not close-on-exec */
+    int terminal; /* that session's, by mst_spawn_tied; 0: it has none */
+    bool bare;    /* it gets nothing else, also where our file is not close-on-exec */
 };
 
 /* Where the shell would find `program`: 0, ENOENT, or EACCES when it is there and not executable.

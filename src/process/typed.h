@@ -25,4 +25,16 @@ void mst_typed_free(struct mst_typed *typed); /* NULL: no-op */
  * gets no more. It is at its end when the user types the end of file. -1 with errno. */
 int mst_typed_open(struct mst_typed *typed, uint32_t index);
 
+/* From now on every key goes to `pty` (process/pty.h), which is taken over; the one before gets no
+ * more. Our terminal is in raw mode then, while it is in the foreground. Keys that are signals to
+ * the process there are signals to our process group instead, as if our terminal had sent them. */
+void mst_typed_open_pty(struct mst_typed *typed, int pty);
+
+/* Nobody reads any more; the terminal is as it was. */
+void mst_typed_close(struct mst_typed *typed);
+
+/* This process is about to be stopped, and has the terminal as it was; it continues. */
+void mst_typed_suspend(struct mst_typed *typed);
+void mst_typed_resume(struct mst_typed *typed);
+
 #endif

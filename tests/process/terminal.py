@@ -13,6 +13,11 @@ from conftest import MUSTER, WAIT_S, pause
 
 TMUX = shutil.which("tmux")
 needs_terminal = pytest.mark.skipif(TMUX is None, reason="tmux is not installed (tools/deps --test)")
+ENDED = "[ended "
+
+
+def lines_of(text):
+    return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n").split("\n")
 
 
 class Terminal:
@@ -21,12 +26,10 @@ class Terminal:
 
     def __init__(self, folder, env, script, columns=100, rows=30):
         self.socket = folder / "tmux"
-        self.status = folder / "status"
-        script += f"; echo $? > {self.status}.new; mv {self.status}.new {self.status}"
+        script += "; echo [ended $?]; exec sleep infinity"
         self.env = {**env, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
         self.env.pop("TMUX", None)
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", columns, "-y", rows, "cat")
-        self.tmux("set-option", "-g", "remain-on-exit", "on")
         self.tmux("set-option", "-g", "window-size", "manual")
         self.tmux("respawn-pane", "-k", "--", "bash", "-c", script)
 
@@ -37,11 +40,12 @@ class Terminal:
 
     def screen(self):
         """The lines on the screen, without the empty ones at the end."""
-        return self.tmux("capture-pane", "-p").rstrip("\n").split("\n")
+        return lines_of(self.tmux("capture-pane", "-p"))
 
     def everything(self):
         """Also those that have left it at the top; a line that was too long for a row is one."""
-        return self.tmux("capture-pane", "-p", "-J", "-S", "-").rstrip("\n").split("\n")
+        lines = lines_of(self.tmux("capture-pane", "-p", "-J", "-S", "-"))
+        return lines[:-1] if lines[-1].startswith(ENDED) else lines
 
     def sees(self, *texts, patience_s=WAIT_S):
         """Waits until each text is in a line on the screen; returns that line of each, and when."""
@@ -61,12 +65,9 @@ class Terminal:
         self.tmux("resize-window", "-x", columns, "-y", rows)
 
     def ended(self):
-        """Waits for the program's end; its exit status."""
-        deadline = time.monotonic() + WAIT_S
-        while not self.status.exists():
-            assert time.monotonic() < deadline, "\n".join(self.everything())
-            pause()
-        return int(self.status.read_text())
+        """Waits for the script's end; the exit status of its last command."""
+        self.sees(ENDED)
+        return int(self.screen()[-1].removeprefix(ENDED).rstrip("]"))
 
     def close(self):
         with contextlib.suppress(subprocess.CalledProcessError):  # its server has ended
