@@ -2,6 +2,8 @@
 if(TARGET muster_static AND TARGET muster_program)
     mst_test(library_cluster_test SOURCES library_cluster_test.c cluster_fake.c library_stage.c LINK muster_static)
     add_dependencies(library_cluster_test muster_program)
+    # Comes between a refusal and the watch that follows it.
+    target_link_options(library_cluster_test PRIVATE -Wl,--wrap=mst_lib_follow_after)
     mst_test(library_strangers_test SOURCES library_strangers_test.c cluster_fake.c library_stage.c LINK muster_static)
     add_dependencies(library_strangers_test muster_program)
     mst_test(library_dismiss_test SOURCES library_dismiss_test.c cluster_fake.c library_stage.c LINK muster_static)

@@ -924,6 +924,43 @@ static void test_a_broken_client_ends_the_calls_of_its_coordinator(void **state)
     library_in_a_child(break_a_client);
 }
 
+/* ---- two coordinators ---- */
+
+/* Deletes its key when the other one was refused, before that watches. */
+static muster_client *leaves;
+
+extern __typeof__(mst_lib_follow_after) __real_mst_lib_follow_after, __wrap_mst_lib_follow_after;
+
+void __wrap_mst_lib_follow_after(struct mst_lib_follow *follow, muster_client *client,
+                                 uint32_t kinds, struct mst_slice prefix, uint32_t node,
+                                 uint64_t revision)
+{
+    if (leaves) {
+        library_ok(muster_key_delete(leaves, "muster/cluster/default", NULL, LIMIT_MS, NULL), NULL);
+        leaves = NULL;
+    }
+    __real_mst_lib_follow_after(follow, client, kinds, prefix, node, revision);
+}
+
+/* A second coordinator is refused by the key of the first one, which ends before the second one
+ * begins to watch. The second one takes its place. */
+static void test_a_coordinator_that_waits_misses_no_end(void **state)
+{
+    muster_client *client = library_alone(), *first = library_observer(client);
+    muster_cluster *cluster;
+
+    (void)state;
+    library_ok(muster_key_insert(first, "muster/cluster/default", (struct muster_slice){"x", 1},
+                                 NULL, LIMIT_MS, NULL, NULL),
+               NULL);
+    leaves = first;
+    cluster = open_cluster(client, NULL);
+    assert_null(leaves);
+    muster_cluster_close(cluster);
+    muster_client_close(first);
+    muster_client_close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -954,6 +991,7 @@ int main(void)
         cmocka_unit_test(test_a_forked_child_is_refused),
         cmocka_unit_test(test_drain_ends_what_there_is_and_admits_no_more),
         cmocka_unit_test(test_a_broken_client_ends_the_calls_of_its_coordinator),
+        cmocka_unit_test(test_a_coordinator_that_waits_misses_no_end),
     };
 
     return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);

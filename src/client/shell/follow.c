@@ -63,13 +63,20 @@ void mst_lib_follow_on(struct mst_lib_follow *follow)
     }
 }
 
-void mst_lib_follow(struct mst_lib_follow *follow, muster_client *client, uint32_t kinds,
-                    struct mst_slice prefix, uint32_t node)
+void mst_lib_follow_after(struct mst_lib_follow *follow, muster_client *client, uint32_t kinds,
+                          struct mst_slice prefix, uint32_t node, uint64_t revision)
 {
     mst_lib_follow_end(follow);
     follow->client = client;
     mst_follow_begin(&follow->state, kinds, prefix, node);
+    follow->state.request.watch.after = revision;
     mst_lib_follow_on(follow);
+}
+
+void mst_lib_follow(struct mst_lib_follow *follow, muster_client *client, uint32_t kinds,
+                    struct mst_slice prefix, uint32_t node)
+{
+    mst_lib_follow_after(follow, client, kinds, prefix, node, 0);
 }
 
 void mst_lib_follow_end(struct mst_lib_follow *follow)

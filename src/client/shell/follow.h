@@ -26,6 +26,10 @@ struct mst_lib_follow {
 void mst_lib_follow(struct mst_lib_follow *follow, muster_client *client, uint32_t kinds,
                     struct mst_slice prefix, uint32_t node);
 
+/* The same, only of what comes after `revision`: a revision that a reply named. */
+void mst_lib_follow_after(struct mst_lib_follow *follow, muster_client *client, uint32_t kinds,
+                          struct mst_slice prefix, uint32_t node, uint64_t revision);
+
 void mst_lib_follow_on(struct mst_lib_follow *follow);
 
 /* A no-op before it began. Not for a poisoned client. */

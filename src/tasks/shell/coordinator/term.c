@@ -96,8 +96,9 @@ static void insert_answered(void *ctx, const struct mst_reply *reply)
         term->rival.take = take_change;
         term->rival.over = claim_over;
         term->rival.ctx = cluster;
-        mst_lib_follow(&term->rival, cluster->client, MST_WATCH_KEYS, mst_slice_text(term->key),
-                       MST_NODE_NONE);
+        /* From the key in the way: its end may be over already, and is no change from 0. */
+        mst_lib_follow_after(&term->rival, cluster->client, MST_WATCH_KEYS,
+                             mst_slice_text(term->key), MST_NODE_NONE, reply->revision);
     }
 }
 
