@@ -929,6 +929,7 @@ static void test_a_broken_client_ends_the_calls_of_its_coordinator(void **state)
 /* Deletes its key when the other one was refused, before that watches. */
 static muster_client *leaves;
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names */
 extern __typeof__(mst_lib_follow_after) __real_mst_lib_follow_after, __wrap_mst_lib_follow_after;
 
 void __wrap_mst_lib_follow_after(struct mst_lib_follow *follow, muster_client *client,
@@ -941,6 +942,7 @@ void __wrap_mst_lib_follow_after(struct mst_lib_follow *follow, muster_client *c
     }
     __real_mst_lib_follow_after(follow, client, kinds, prefix, node, revision);
 }
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 /* A second coordinator is refused by the key of the first one, which ends before the second one
  * begins to watch. The second one takes its place. */
