@@ -228,6 +228,8 @@ static int run(struct mst_cli *cli)
         .record = given(cli, "record") ? mst_cli_text(cli, "record") : NULL,
         .max_restarts = (uint32_t)mst_cli_number(cli, "max_restarts"),
         .grace_ms = mst_cli_number(cli, "grace"),
+        .max_time_ms = number(cli, "max_time"),
+        .max_time_ms = number(cli, "max_time"),
         .node_rank = number(cli, "node_rank"),
         .join = text_of(cli, "join"),
         .listen = text_of(cli, "listen"),
@@ -308,6 +310,10 @@ const struct mst_cli_command mst_cli_run = {
         "--preempt-sources lists further notice sources: signals, file=PATH, command=CMD, "
         "deadline=TIME, slurm. --requeue has a Slurm job run again after all have saved.\n"
         "\n"
+        "--max-time 2h ends the run after that time: with a preemption notice, as SIGTERM "
+        "does, or with SIGTERM and the grace time. It exits with 75 if all ranks saved, "
+        "else with 124. On several nodes the time of node 0 counts.\n"
+        "\n"
         "While a rank is replaced the other ranks keep running; with --replace-wait they wait "
         "for it, so that the number of ranks stays the same. After a restart limit, or "
         "when too few ranks are left, all ranks of all nodes are stopped and started again; "
@@ -335,8 +341,9 @@ const struct mst_cli_command mst_cli_run = {
         "others; or --hostfile FILE, and ssh starts them; under srun no flag at all.\n"
         "\n"
         "Exit codes: 0 all ranks succeeded; the first failed rank's status, or 128 plus its "
-        "signal; 75 a rank, or all of them, saved and ask to be run again; 125 the launcher "
-        "failed, 126 the program cannot be executed, 127 it is not found.\n",
+        "signal; 75 a rank, or all of them, saved and ask to be run again; 124 --max-time "
+        "is over; 125 the launcher failed, 126 the program cannot be executed, 127 it is "
+        "not found.\n",
 
     .example = "  muster run -n 4 --max-restarts 5 -- ./train --steps 1000\n"
                "  muster run -n 1 ./coordinator : -n 8 ./worker\n"

@@ -339,6 +339,12 @@ void mst_cause_find(const struct mst_run_job *job, struct mst_first_cause *out)
                        job->end.signal, strsignal(job->end.signal), several ? " on " : "",
                        several ? job->host : "");
         return;
+    case MST_ENDS_TIME:
+        out->kind = "max-time";
+        (void)snprintf(out->text, sizeof out->text,
+                       "stopped: the run has lasted " MST_SECONDS ", its --max-time",
+                       MST_SECONDS_ARGS(job->options->max_time_ms));
+        return;
     case MST_ENDS_FAILED:
         if (job->service.lost != 0) {
             of_service(job, out);
@@ -449,6 +455,9 @@ int mst_cause_code(const struct mst_run_job *job)
     }
     if (job->end.how == MST_ENDS_ALONE) {
         return mst_preempted_saved(job) ? MST_EXIT_AGAIN : 1;
+    }
+    if (job->end.how == MST_ENDS_TIME) {
+        return mst_preempted_saved(job) ? MST_EXIT_AGAIN : MST_EXIT_TIME;
     }
     if (job->end.how == MST_ENDS_FAILED) {
         return job->service.lost == 0 ? code_of_failure(job) : MST_EXIT_LAUNCHER;

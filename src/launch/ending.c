@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include <signal.h>
 
+#include "base/time.h"
 #include "launch/job.h"
+#include "launch/say.h"
 #include "service/server/record_file.h"
 
 #define SERVICE_STOP_MS 3000 /* then it is killed; it gives a record time of its own */
@@ -62,6 +64,45 @@ void mst_ending_begin(struct mst_run_job *job, enum mst_ending ending, int numbe
     mst_ending_processes(job, number);
 }
 
+void mst_ending_stop(struct mst_run_job *job, int number)
+{
+    mst_ending_begin(job, job->end.time_over ? MST_ENDS_TIME : MST_ENDS_SIGNAL, number);
+    mst_ending_look(job);
+}
+
+bool mst_ending_decided(const struct mst_run_job *job)
+{
+    return job->end.how == MST_ENDS_FAILED || job->end.how == MST_ENDS_SIGNAL ||
+           job->end.how == MST_ENDS_TIME;
+}
+
+/* ---- the time of the run ---- */
+
+static void on_time_over(uv_timer_t *timer)
+{
+    struct mst_run_job *job = timer->data;
+
+    if (job->end.how != MST_GOES_ON || job->end.closing) {
+        return;
+    }
+    job->end.time_over = true;
+    if (!mst_preempted_time_over(job)) {
+        mst_say("--max-time " MST_SECONDS ": stopping within " MST_SECONDS,
+                MST_SECONDS_ARGS(job->options->max_time_ms),
+                MST_SECONDS_ARGS(job->options->grace_ms));
+        mst_ending_stop(job, SIGTERM);
+    }
+}
+
+void mst_ending_limit(struct mst_run_job *job)
+{
+    if (job->options->max_time_ms > 0) {
+        (void)uv_timer_start(&job->end.time, on_time_over, (uint64_t)job->options->max_time_ms, 0);
+    }
+}
+
+/* ---- nothing is left ---- */
+
 static void on_service_late(uv_timer_t *timer)
 {
     struct mst_run_job *job = timer->data;
@@ -79,6 +120,7 @@ static void close_job(struct mst_run_job *job)
 
     job->end.closing = true;
     (void)uv_timer_stop(&job->end.joiners);
+    (void)uv_timer_stop(&job->end.time);
     mst_preempted_close(job);
     mst_session_close(&job->session);
     mst_service_stop(&job->service);

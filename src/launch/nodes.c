@@ -360,8 +360,7 @@ void mst_nodes_end(struct mst_run_job *job, int number)
 {
     char value[MST_RUN_VALUE_ROOM];
 
-    if (mst_run_several(job->options) && !job->nodes.joining &&
-        (job->end.how == MST_ENDS_FAILED || job->end.how == MST_ENDS_SIGNAL)) {
+    if (mst_run_several(job->options) && !job->nodes.joining && mst_ending_decided(job)) {
         mst_run_end_write(value, job->nodes.number, number);
         mst_session_write(&job->session, &job->nodes.end, value);
     }
@@ -474,7 +473,7 @@ static bool nothing_left_to_say(struct mst_run_job *job)
 {
     muster_status status;
 
-    if (job->end.how == MST_ENDS_FAILED || job->end.how == MST_ENDS_SIGNAL) {
+    if (mst_ending_decided(job)) {
         return cause_is_told(job);
     }
     if (job->end.how == MST_ENDS_ELSEWHERE) {

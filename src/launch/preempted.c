@@ -140,9 +140,8 @@ static void look_at_end(struct mst_run_job *job)
         mst_saving_answered(&job->preempted.saving) &&
         (mst_place_any(&job->places, MST_PLACE_RUNS) || !mst_preempted_saved(job))) {
         mst_say("the time of the notice is over; the ranks are ended");
-        job->end.signal = preempted->signal;
-        mst_ending_begin(job, MST_ENDS_SIGNAL, preempted->signal);
-        mst_ending_look(job);
+        job->end.signal = job->end.time_over ? 0 : preempted->signal;
+        mst_ending_stop(job, preempted->signal);
     }
 }
 
@@ -196,14 +195,16 @@ static void on_end(uv_timer_t *timer)
     }
 }
 
-bool mst_preempted_signal(struct mst_run_job *job, int number)
+/* What the ranks get for `number`, at the latest when the grace time is over. False: none of them
+ * takes notices. */
+static bool give_notice(struct mst_run_job *job, int number, const char *what, const char *reason,
+                        bool whole_job)
 {
     struct mst_preempted *preempted = &job->preempted;
     int64_t grace_ms = job->options->preempt_grace_ms;
-    char reason[96];
 
-    if (!mst_sources_wants_signals(preempted->announcer.sources) || !is_notice(job, number) ||
-        job->end.how != MST_GOES_ON || job->nodes.joining) {
+    if (!mst_sources_wants_signals(preempted->announcer.sources) || job->end.how != MST_GOES_ON ||
+        job->nodes.joining) {
         return false;
     }
     if (preempted->signal != 0) {
@@ -213,14 +214,31 @@ bool mst_preempted_signal(struct mst_run_job *job, int number)
         return false;
     }
     preempted->signal = number;
-    (void)snprintf(reason, sizeof reason, "signal %d (%s) to muster run%s", number,
-                   strsignal(number), mst_announcer_in_step() ? ", a step of Slurm" : "");
-    mst_say("%s: a notice for the ranks, which save and end within " MST_SECONDS, strsignal(number),
+    mst_say("%s: a notice for the ranks, which save and end within " MST_SECONDS, what,
             MST_SECONDS_ARGS(grace_ms));
-    mst_sources_signal(preempted->announcer.sources, reason, mst_announcer_in_step());
+    mst_sources_signal(preempted->announcer.sources, reason, whole_job);
     (void)uv_timer_start(&preempted->end, on_end, (uint64_t)grace_ms, 0);
     mst_preempted_look(job);
     return true;
+}
+
+bool mst_preempted_signal(struct mst_run_job *job, int number)
+{
+    bool step = mst_announcer_in_step();
+    char reason[96];
+
+    (void)snprintf(reason, sizeof reason, "signal %d (%s) to muster run%s", number,
+                   strsignal(number), step ? ", a step of Slurm" : "");
+    return is_notice(job, number) && give_notice(job, number, strsignal(number), reason, step);
+}
+
+bool mst_preempted_time_over(struct mst_run_job *job)
+{
+    char what[64];
+
+    (void)snprintf(what, sizeof what, "--max-time " MST_SECONDS,
+                   MST_SECONDS_ARGS(job->options->max_time_ms));
+    return give_notice(job, SIGTERM, what, "--max-time of muster run", true);
 }
 
 static void on_once_more(int number)

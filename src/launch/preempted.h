@@ -46,6 +46,9 @@ void mst_preempted_look(struct mst_run_job *job);
 /* Whether the signal is a notice, and was taken as one. */
 bool mst_preempted_signal(struct mst_run_job *job, int number);
 
+/* The time of the run is over: whether that was taken as a notice, because a rank takes them. */
+bool mst_preempted_time_over(struct mst_run_job *job);
+
 /* A process of this node has ended, and its page is still there: whether it took notices. */
 void mst_preempted_gone(struct mst_run_job *job, const struct mst_process *process);
 

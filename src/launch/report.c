@@ -308,7 +308,7 @@ static const char *ending_of(const json_t *cause, int code)
     if (kind == NULL) {
         return code == MST_EXIT_AGAIN ? "again" : "well";
     }
-    return strcmp(kind, "stopped") == 0 ? "stopped" : "failed";
+    return strcmp(kind, "stopped") == 0 || strcmp(kind, "max-time") == 0 ? "stopped" : "failed";
 }
 
 static json_t *report_of(const struct mst_run_job *job, int code)

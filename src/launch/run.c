@@ -105,8 +105,7 @@ static void stop(struct mst_run_job *job, int number)
     job->end.signal = number;
     mst_say("%s: stopping within " MST_SECONDS "; once more kills at once", strsignal(number),
             MST_SECONDS_ARGS(job->options->grace_ms));
-    mst_ending_begin(job, MST_ENDS_SIGNAL, number);
-    mst_ending_look(job);
+    mst_ending_stop(job, number);
 }
 
 /* Only to the processes themselves: what they started need not know these. */
@@ -159,6 +158,7 @@ static bool start_loop(struct mst_run_job *job)
     }
     mst_faults_open(&job->faults, &job->loop, &job->shared);
     (void)uv_timer_init(&job->loop, &job->end.grace);
+    (void)uv_timer_init(&job->loop, &job->end.time);
     (void)uv_timer_init(&job->loop, &job->end.joiners);
     mst_plain_open(job);
     mst_service_open(job);
@@ -168,6 +168,7 @@ static bool start_loop(struct mst_run_job *job)
     (void)uv_signal_init(&job->loop, &job->child);
     (void)uv_signal_start(&job->child, on_child, SIGCHLD);
     job->shared.woken.data = job->end.grace.data = job->end.joiners.data = job->child.data = job;
+    job->end.time.data = job;
     for (size_t i = 0; i < MST_JOB_SIGNALS; i++) {
         (void)uv_signal_init(&job->loop, &job->signals[i]);
         listen_to(job, &job->signals[i], numbers[i]);
@@ -244,6 +245,7 @@ static void run_all(struct mst_run_job *job)
     mst_say_with_output(job->output);
     mst_logs_begin(&job->logs, job->output);
     if (job->nodes.first) {
+        mst_ending_limit(job);
         mst_place_start_all(job);
     } else {
         mst_nodes_join(job,

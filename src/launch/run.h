@@ -13,6 +13,7 @@
 #define MST_RUN_NO_INPUT UINT32_MAX /* for the index that gets the input */
 
 /* What the program itself ends with when no rank's own status says it better. */
+#define MST_EXIT_TIME 124
 #define MST_EXIT_LAUNCHER 125
 #define MST_EXIT_NOT_EXECUTABLE 126
 #define MST_EXIT_NOT_FOUND 127
@@ -51,6 +52,7 @@ struct mst_run_options {
     uint32_t max_restarts;
     uint32_t restarts_given; /* not 0: max_restarts holds for a program without muster as well */
     int64_t grace_ms;
+    int64_t max_time_ms; /* of the run, on node 0; 0: no limit */
 
     uint32_t nodes_min, nodes_max; /* 0: not given */
     int64_t node_rank;             /* -1: whichever is free */

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`muster run --max-time`: a run that ends after a time.
+
+behaviour: run / The time of a run
+"""
+
+import json
+import signal
+
+import pytest
+
+from conftest import free_port
+from saving import Loop
+
+STAYS = "echo up; while :; do sleep 0.05; done"
+
+
+@pytest.fixture
+def loop(spawn, muster, env, tmp_path):
+    directory = tmp_path / "saved"
+    directory.mkdir()
+
+    def start(size, *flags, **settings):
+        return Loop(spawn, muster, env, directory, size, *flags, **settings)
+
+    return start
+
+
+def test_a_run_ends_when_its_time_is_over(spawn, tmp_path):
+    """The time of --max-time is over. The ranks get SIGTERM and have the grace time; the run ends with
+    124, whatever they end with, and its last line and its report say why."""
+    report = tmp_path / "report.json"
+    script = "trap 'echo told; exit 0' TERM; " + STAYS
+    run = spawn("run", "-n", 2, "--max-time", "5s", "--grace", "1h", "--report", report, "--", "sh",
+                "-c", script)
+    assert run.wait() == 124, run.log.lines
+    assert len(run.out.having("told")) == 2
+    assert run.log.having("muster run: --max-time 5.0 s: stopping within 3600.0 s")
+    assert run.log.lines[-1] == "muster run: stopped: the run has lasted 5.0 s, its --max-time"
+    told = json.loads(report.read_text())
+    assert (told["ending"], told["exit_code"]) == ("stopped", 124)
+    cause = told["first_cause"]
+    assert (cause["kind"], cause["code"], cause["index"]) == ("max-time", None, None)
+    assert cause["message"] == "stopped: the run has lasted 5.0 s, its --max-time"
+
+
+def test_ranks_that_stay_are_killed(spawn):
+    """The time of --max-time is over, and a rank does not end. It is killed after the grace time, or at
+    the second signal to `muster run`; the exit code stays 124."""
+    script = "trap '' TERM; " + STAYS
+    run = spawn("run", "--max-time", "2s", "--grace", "200ms", "--", "sh", "-c", script)
+    assert run.wait() == 124, run.log.lines
+    run = spawn("run", "--max-time", "2s", "--grace", "1h", "--", "sh", "-c", script)
+    run.log.wait_for("--max-time 2.0 s: stopping within")
+    run.signal(signal.SIGTERM)
+    run.log.wait_for("Terminated: stopping within")
+    run.signal(signal.SIGTERM)
+    assert run.wait() == 124, run.log.lines
+
+
+@pytest.mark.parametrize("script, code", [("exit 0", 0), ("exit 3", 3)])
+def test_a_run_that_ends_before_is_as_without_it(muster, script, code):
+    """The ranks end before --max-time is over. The run ends at once, as without it."""
+    assert muster("run", "-n", 2, "--max-time", "1h", "--", "sh", "-c", script).returncode == code
+
+
+def test_ranks_that_take_notices_save(loop):
+    """The time of --max-time is over, and a rank takes notices of preemption. The ranks are not
+    signalled: all save one step, and the run ends with 75."""
+    job = loop(2, "--max-time", "8s")
+    assert job.run.wait() == 75, job.log.lines
+    job.saved_by_all()
+    assert job.log.having(
+        "--max-time 8.0 s: a notice for the ranks, which save and end within 30.0 s")
+    assert "preempted: step " in job.last_line()
+
+
+def test_ranks_that_have_not_saved_are_ended(loop, tmp_path):
+    """The ranks have had a notice because of --max-time, and one does not save in the time of the
+    notice. The ranks are ended, and the run ends with 124."""
+    report = tmp_path / "report.json"
+    job = loop(2, "--max-time", "8s", "--preempt-grace", "4s", "--report", report, LOOP_STUCK=1)
+    assert job.run.wait() == 124, job.log.lines
+    assert job.log.having("the time of the notice is over; the ranks are ended")
+    assert json.loads(report.read_text())["first_cause"]["kind"] == "max-time"
+
+
+def test_all_nodes_end_by_the_time_of_node_0(loop, spawn, muster, env):
+    """The run has several nodes, and node 0 a --max-time. All end with 124 and the same last line."""
+    port = free_port()
+    first = loop(1, "--nnodes", 2, "--listen", f"127.0.0.1:{port}", "--insecure", "--max-time", "10s",
+                 LOOP_DEAF=1)
+    second = Loop(spawn, muster, env, first.dir, 1, "--join", f"127.0.0.1:{port}", "--insecure",
+                  LOOP_DEAF=1)
+    assert first.run.wait() == 124, first.log.lines
+    assert second.run.wait() == 124, second.log.lines
+    assert first.last_line() == second.last_line()
+    assert first.last_line() == "muster run: stopped: the run has lasted 10.0 s, its --max-time"
