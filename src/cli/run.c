@@ -229,7 +229,6 @@ static int run(struct mst_cli *cli)
         .max_restarts = (uint32_t)mst_cli_number(cli, "max_restarts"),
         .grace_ms = mst_cli_number(cli, "grace"),
         .max_time_ms = number(cli, "max_time"),
-        .max_time_ms = number(cli, "max_time"),
         .node_rank = number(cli, "node_rank"),
         .join = text_of(cli, "join"),
         .listen = text_of(cli, "listen"),
@@ -241,6 +240,7 @@ static int run(struct mst_cli *cli)
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .restarts_given = mst_cli_given(cli, "max_restarts"),
         .role = mst_cli_text(cli, "role"),
+        .bind = (enum mst_bind)mst_cli_number(cli, "bind"),
         .dump = mst_cli_number(cli, "core") != 0,
         .label = mst_cli_number(cli, "label") != 0,
         .log_dir = text_of(cli, "log_dir"),
@@ -318,6 +318,10 @@ const struct mst_cli_command mst_cli_run = {
         "for it, so that the number of ranks stays the same. After a restart limit, or "
         "when too few ranks are left, all ranks of all nodes are stopped and started again; "
         "this counts as one restart.\n"
+        "\n"
+        "--bind core shares out the cores of this node evenly among its processes, --bind "
+        "numa its NUMA nodes: of those that muster run itself may use. Each node has its "
+        "own --bind.\n"
         "\n"
         "--spares K starts K more processes on each node. The first size ready processes "
         "run; the others wait until one is lost, also one of another node, and with "

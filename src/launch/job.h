@@ -24,6 +24,7 @@
 #include "launch/session.h"
 #include "launch/shared.h"
 #include "launch/streams.h"
+#include "process/binding.h"
 #include "process/death.h"
 #include "process/environment.h"
 #include "process/keeper.h"
@@ -42,6 +43,7 @@ struct mst_run_job {
     uint64_t tag; /* of the run: see process/tagged.h */
     struct mst_shared shared;
     struct mst_keeper keeper;
+    struct mst_binding binding;
     struct mst_output *output;
     struct mst_streams streams;
     struct mst_death *death;

@@ -88,6 +88,7 @@ static int start_spawn(struct mst_place *place, struct mst_process *process,
 {
     struct mst_run_job *job = place->job;
     const struct mst_run_program *program = mst_program_of(job->options, place->slot);
+    struct mst_cpus cpus;
     struct mst_spawn spawn = {
         .program = program->path,
         .arguments = program->arguments,
@@ -104,6 +105,10 @@ static int start_spawn(struct mst_place *place, struct mst_process *process,
         return ENOMEM;
     }
     spawn.environment = job->environment.entries;
+    if (job->binding.count > 0) {
+        mst_binding_share(&job->binding, place->slot, job->places.count, &cpus);
+        spawn.cpus = &cpus;
+    }
     return mst_spawn_tied(&spawn, SIGKILL, job->options->dump, &process->pid);
 }
 

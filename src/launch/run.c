@@ -270,6 +270,7 @@ static void release(struct mst_run_job *job)
         free(process);
     }
     mst_environment_fini(&job->environment);
+    mst_binding_close(&job->binding);
     mst_nodes_release(job);
     mst_service_forget(&job->service);
     free(job->preempted.indices);
@@ -307,6 +308,32 @@ static int own_job(struct mst_run_job *job)
     return 0;
 }
 
+static int open_binding(struct mst_run_job *job)
+{
+    struct mst_cpus allowed;
+    int error = mst_cpus_allowed(&allowed);
+
+    if (error == 0) {
+        error = mst_binding_open(&job->binding, job->options->bind, &allowed, MST_BINDING_SYSTEM);
+    }
+    return error == 0
+               ? 0
+               : mst_refuse("--bind: cannot find the CPUs of this process: %s", strerror(error));
+}
+
+/* Of a node that joins the number of processes may be node 0's. */
+static void say_binding(const struct mst_run_job *job)
+{
+    uint32_t units = job->binding.count, processes = job->places.count;
+    const char *what = job->options->bind == MST_BIND_NUMA ? "NUMA node" : "core";
+
+    if (units > 0) {
+        mst_say("--bind: %" PRIu32 " %s%s for %" PRIu32 " process%s%s", units, what,
+                units == 1 ? "" : "s", processes, processes == 1 ? "" : "es",
+                units < processes ? "; several share one" : "");
+    }
+}
+
 /* 0, or the exit code after one line. Nothing runs yet, and signals end us. */
 static int enter(struct mst_run_job *job)
 {
@@ -319,6 +346,10 @@ static int enter(struct mst_run_job *job)
         name_job(job);
     }
     code = mst_programs_find(options);
+    if (code == 0 && options->bind != MST_BIND_NONE) {
+        code = open_binding(job);
+    }
+
     if (code == 0) {
         code = mst_logs_open(&job->logs, options->log_dir, job->name);
     }
@@ -375,6 +406,7 @@ int mst_run(const struct mst_run_options *options)
     }
     job.end.launch_code = code;
     if (code == 0) {
+        say_binding(&job);
         code = run_to_end(&job);
     }
     mst_preempted_requeue(&job, code); /* what it did is in the report, unless it ended us */

@@ -9,8 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MST_RUN_SIZE_MAX 1000000u   /* processes of a run */
-#define MST_RUN_NO_INPUT UINT32_MAX /* for the index that gets the input */
+#include "process/binding.h"
+#define MST_RUN_SIZE_MAX 1000000u
+/* processes of a run */
+
+#define MST_RUN_NO_INPUT UINT32_MAX
+/* for the index that gets the input */
 
 /* What the program itself ends with when no rank's own status says it better. */
 #define MST_EXIT_TIME 124
@@ -76,7 +80,8 @@ struct mst_run_options {
     bool requeue;             /* once all have saved the job is asked to be run again... */
     const char *requeue_file; /* ...by this file; NULL: by Slurm */
 
-    const char *role; /* that torch shows for the ranks */
+    const char *role;   /* that torch shows for the ranks */
+    enum mst_bind bind; /* which CPUs of this node each process may use */
     bool dump, label;
     uint32_t input;                   /* the index that gets our standard input */
     const char *log_dir;              /* NULL: the ranks' output goes to the terminal */

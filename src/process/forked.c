@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "process/forked.h"
+#include "process/binding.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +119,9 @@ _Noreturn void mst_forked_exec(const struct mst_spawn *spawn, const char *path,
 
     if ((spawn->session ? setsid() >= 0 : setpgid(0, 0) == 0) &&
         (spawn->terminal == 0 || ioctl(spawn->terminal, TIOCSCTTY, 0) == 0) &&
-        prctl(PR_SET_PDEATHSIG, tie->signal) == 0 && files(spawn)) {
+        prctl(PR_SET_PDEATHSIG, tie->signal) == 0 && files(spawn) &&
+        (!spawn->cpus || mst_cpus_use(spawn->cpus) == 0)) {
+
         if (getppid() != tie->parent) {
             _exit(125); /* it died before it could be the cause of our death */
         }

@@ -21,6 +21,8 @@ struct mst_spawn_given {
     int fd, number;
 };
 
+struct mst_cpus; /* binding.h */
+
 struct mst_spawn {
     const char *program; /* a path, or a name, which is looked for in the PATH that it gets */
     char *const *arguments;
@@ -28,8 +30,9 @@ struct mst_spawn {
     int input, out, error;                             /* its streams: an open file, or as above */
     struct mst_spawn_given given[MST_SPAWN_GIVEN_MAX]; /* number 0: no more of them */
     bool session;                                      /* it leads a session of its own too */
-    int terminal; /* that session's, by mst_spawn_tied; 0: it has none */
-    bool bare;    /* it gets nothing else, also where our file is not close-on-exec */
+    const struct mst_cpus *cpus; /* of mst_spawn_tied: those it may use; NULL: ours */
+    int terminal;                /* that session's, by mst_spawn_tied; 0: it has none */
+    bool bare; /* it gets nothing else, also where our file is not close-on-exec */
 };
 
 /* Where the shell would find `program`: 0, ENOENT, or EACCES when it is there and not executable.

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster run --max-time`: a run that ends after a time.
+"""`muster run --max-time` and `--bind`: a run that ends after a time, or whose ranks share out the CPUs.
 
 behaviour: run / The time of a run
 """
 
 import json
+import os
+import re
 import signal
 
 import pytest
 
 from conftest import free_port
+from running import Run
 from saving import Loop
 
 STAYS = "echo up; while :; do sleep 0.05; done"
@@ -96,3 +99,76 @@ def test_all_nodes_end_by_the_time_of_node_0(loop, spawn, muster, env):
     assert second.run.wait() == 124, second.log.lines
     assert first.last_line() == second.last_line()
     assert first.last_line() == "muster run: stopped: the run has lasted 10.0 s, its --max-time"
+
+
+# ---- --bind ----
+
+ALLOWED = sorted(os.sched_getaffinity(0))
+SHOW = ("--", "sh", "-c", "grep Cpus_allowed_list /proc/$$/status; grep Cpus_allowed_list /proc/self/status")
+
+
+def cpus_of(lines):
+    """{index: the set of CPUs that the rank may use}; its children may use the same."""
+    found = {}
+    for line in lines:
+        index, text = re.match(r"\[(\d+)\]: Cpus_allowed_list:\s*(\S+)", line).groups()
+        cpus = set()
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            cpus |= set(range(int(first), int(last or first) + 1))
+        assert found.setdefault(int(index), cpus) == cpus
+    return found
+
+
+def test_cores_are_shared_out(muster):
+    """Processes are started with --bind core. Each may use a share of the cores that `muster run` may
+    use, and so may what it starts; no core is of two processes while there are enough, and none is
+    left over. [The CPUs of a run]"""
+    count = min(len(ALLOWED), 2)
+    done = muster("run", "-n", count, "--bind", "core", *SHOW)
+    assert done.returncode == 0, done.stderr
+    cpus = cpus_of(done.stdout.splitlines())
+    assert sorted(cpus) == list(range(count))
+    assert set().union(*cpus.values()) == set(ALLOWED)
+    cores = int(re.search(r"muster run: --bind: (\d+) core", done.stderr)[1])
+    if cores >= count:
+        assert sum(map(len, cpus.values())) == len(ALLOWED)
+
+
+def test_only_the_runs_own_cpus_are_shared_out(muster):
+    """`muster run` may use one CPU only, and starts two processes with --bind core. Both are on that
+    one, and a line says that they share it. [The CPUs of a run]"""
+    done = muster("run", "-n", 2, "--bind", "core", *SHOW,
+                  preexec_fn=lambda: os.sched_setaffinity(0, {ALLOWED[-1]}))
+    assert done.returncode == 0, done.stderr
+    assert cpus_of(done.stdout.splitlines()) == {0: {ALLOWED[-1]}, 1: {ALLOWED[-1]}}
+    assert "muster run: --bind: 1 core for 2 processes; several share one" in done.stderr
+
+
+@pytest.mark.parametrize("flags", [(), ("--bind", "none")])
+def test_without_it_all_cpus_may_be_used(muster, flags):
+    """Processes are started without --bind. Each may use all CPUs that `muster run` may use.
+    [The CPUs of a run]"""
+    done = muster("run", "-n", 2, *flags, *SHOW)
+    assert cpus_of(done.stdout.splitlines()) == {0: set(ALLOWED), 1: set(ALLOWED)}
+    assert "--bind" not in done.stderr
+
+
+def test_numa_nodes_are_shared_out(muster):
+    """One process is started with --bind numa. It may use all NUMA nodes. [The CPUs of a run]"""
+    done = muster("run", "--bind", "numa", *SHOW)
+    assert cpus_of(done.stdout.splitlines()) == {0: set(ALLOWED)}
+    assert re.search(r"muster run: --bind: \d+ NUMA nodes? for 1 process$", done.stderr, re.M)
+
+
+def test_a_restarted_process_has_the_cpus_of_its_place(spawn, muster):
+    """A rank of a run with --bind is killed and started again. It may use the CPUs of the one before.
+    [The CPUs of a run]"""
+    job = Run(spawn, muster, 2, "--bind", "core")
+    pid = job.entered()[1]["pid"]
+    before = os.sched_getaffinity(pid)
+    os.kill(pid, signal.SIGKILL)
+    ranks = job.entered(2)
+    assert os.sched_getaffinity(ranks[1]["pid"]) == before
+    assert ranks[1]["pid"] != pid
+    job.all_well(ranks)

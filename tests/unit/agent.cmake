@@ -12,6 +12,7 @@ mst_test(error_file_test SOURCES error_file_test.c ${CMAKE_SOURCE_DIR}/src/launc
     LINK mst_base mst_panic_abort PkgConfig::jansson)
 mst_test(child_test SOURCES child_test.c LINK mst_process mst_panic_abort)
 mst_test(spawn_test SOURCES spawn_test.c LINK mst_process)
+mst_test(binding_test SOURCES binding_test.c LINK mst_process)
 mst_test(keeper_test SOURCES keeper_test.c LINK mst_process mst_panic_abort)
 mst_test(tagged_test SOURCES tagged_test.c LINK mst_process mst_driver mst_panic_abort)
 mst_test(rendezvous_test SOURCES rendezvous_test.c LINK mst_net)
