@@ -20,6 +20,7 @@ from test_nodes import SHORT_LEASE, Nodes, cluster  # noqa: F401
 from unmodified import PROGRAMS, attempts_of, ports_of
 
 HINT = "; with --max-restarts N all ranks of a program without muster are restarted"
+FAREWELL_S = 10
 SAYS = "echo attempt $TORCHELASTIC_RESTART_COUNT rank $RANK: A=1"
 # What torch's `@record` writes for an exception.
 RECORDS = """
@@ -234,11 +235,13 @@ def test_a_lost_node_is_waited_for(cluster):  # noqa: F811
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_nodes_that_were_done_begin_again_too(cluster):  # noqa: F811
-    """The ranks of two nodes have ended well, then one of the third fails, at each attempt. All nodes begin
-    again each time, and the end is the same on all."""
+    """The ranks of two nodes have ended well, and long after one of the third fails. All nodes begin again, each
+    time, and the end is told alike on all.
+
+    For the end a node that is done waits for 10 s: that time begins anew with each attempt."""
     script = (f'{SAYS}; test $RANK -lt 4 && exit 0; test $RANK = 5 && exec sleep 1000; for node in 0 1; do '
               f'until "$0" key get muster/run-node/$node | grep -q "^done $TORCHELASTIC_RESTART_COUNT"; do '
-              'sleep 0.1; done; done; exit 1')
+              f'sleep 0.1; done; done; test $TORCHELASTIC_RESTART_COUNT = 0 && sleep {FAREWELL_S + 1}; exit 1')
     nodes = Nodes(cluster, ["sh", "-c", script, cluster.muster_path()], "--max-restarts", 2)
     assert nodes.codes() == [1, 1, 1], nodes.told()
     attempts = attempts_of(line for process in nodes.on for line in process.out.lines)
