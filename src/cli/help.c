@@ -29,8 +29,7 @@ struct group {
 static const struct group groups[] = {
     {.title = "ranks",
      .names = "nproc nproc_per_node spares job size min_size max_size size_multiple join_wait grow "
-              "max_restarts replace_wait grace max_time bind core label input log_dir tee report "
-              "module role",
+              "max_restarts replace_wait grace max_time bind core label input log_dir tee report",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
      .names = "nnodes hostfile ssh pass_env join node_rank listen avoid service_wait secret_file "
