@@ -279,6 +279,23 @@ static void ranks_that_wait(struct mst_slice left)
     MST_ASSERT(left.size == 0);
 }
 
+/* What was read of a word is read again, alone. */
+static void ranks_without_muster(struct mst_slice left)
+{
+    struct mst_run_plain one, same;
+
+    while (mst_run_plain_take(&left, &one)) {
+        char text[32];
+        int size = one.more > 0 ? snprintf(text, sizeof text, "+%u", (unsigned)one.more)
+                                : snprintf(text, sizeof text, "%u:%u", (unsigned)one.index,
+                                           (unsigned)one.pid);
+        struct mst_slice again = mst_slice_of(text, (size_t)size);
+
+        MST_ASSERT(mst_run_plain_take(&again, &same) && again.size == 0);
+        MST_ASSERT(same.index == one.index && same.pid == one.pid && same.more == one.more);
+    }
+}
+
 /* What is read of a key that a node writes is written as the same again. */
 static void run_key(struct fuzz_bytes *input)
 {
@@ -314,6 +331,7 @@ static void run_key(struct fuzz_bytes *input)
                    peer.life == same.life);
     }
     ranks_that_wait(value);
+    ranks_without_muster(value);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
