@@ -43,9 +43,9 @@ struct mst_cli_command {
 struct mst_cli_value {
     const struct mst_setting *row;
     char letter;
-    bool given; /* by a flag or the environment */
-    bool by_flag;
-    bool by_number; /* as torchrun's users do: how many streams */
+    bool given;        /* by a flag or the environment */
+    const char *typed; /* NULL: not by a flag */
+    bool by_number;    /* as torchrun's users do: how many streams */
     int64_t number;
     char *text; /* NULL: not given and no default */
 };
@@ -88,10 +88,6 @@ void mst_cli_take_rows(struct mst_cli *cli, const struct mst_cli_command *comman
 /* The value of a flag that is typed without one; NULL: it needs one. */
 const char *mst_cli_flag_alone(const struct mst_setting *row);
 struct mst_cli_value *mst_cli_flag_of(struct mst_cli *cli, const char *word, size_t size);
-
-/* The variable of the environment that a flag with a scope is read from too. */
-#define MST_CLI_VARIABLE_ROOM 72
-void mst_cli_variable(char name[MST_CLI_VARIABLE_ROOM], const char *flag);
 
 /* Parses. OK, or an exit code after one line on stderr; -1: the help was asked for. */
 int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv);

@@ -271,7 +271,7 @@ bool mst_cli_given(const struct mst_cli *cli, const char *name)
 
 bool mst_cli_typed(const struct mst_cli *cli, const char *name)
 {
-    return mst_cli_value(cli, name)->by_flag;
+    return mst_cli_value(cli, name)->typed != NULL;
 }
 
 /* A list that is given in parts is one list. */
@@ -279,7 +279,7 @@ static void set_text(struct mst_cli_value *value, const char *text)
 {
     char *joined = NULL;
 
-    if (value->by_flag && strcmp(value->row->name, "addr") == 0) {
+    if (value->typed && strcmp(value->row->name, "addr") == 0) {
         if (asprintf(&joined, "%s,%s", value->text, text) < 0) {
             joined = NULL;
         }
@@ -302,25 +302,15 @@ static bool set(struct mst_cli_value *value, const char *text, char *error, size
     return true;
 }
 
-static void name_variable(char name[MST_CLI_VARIABLE_ROOM], const char *prefix, const char *flag)
-{
-    (void)snprintf(name, MST_CLI_VARIABLE_ROOM, "%s%s", prefix, flag);
-    for (; *name != '\0'; name++) {
-        *name = (char)toupper((unsigned char)*name);
-    }
-}
-
-void mst_cli_variable(char name[MST_CLI_VARIABLE_ROOM], const char *flag)
-{
-    name_variable(name, "MUSTER_", flag);
-}
-
 static const char *variable(const char *prefix, const char *flag)
 {
-    char name[MST_CLI_VARIABLE_ROOM];
+    char name[NAME_MAX_BYTES + 8];
     const char *text;
+    size_t size = (size_t)snprintf(name, sizeof name, "%s%s", prefix, flag);
 
-    name_variable(name, prefix, flag);
+    for (size_t i = 0; i < size && i < sizeof name; i++) {
+        name[i] = (char)toupper((unsigned char)name[i]);
+    }
     text = getenv(name);
     return text && *text ? text : NULL;
 }
@@ -341,7 +331,7 @@ static const char *environment_of(const struct mst_cli *cli, const struct mst_se
 /* A flag that was given, or its other name. */
 static bool is_typed(const struct mst_cli *cli, const struct mst_cli_value *value)
 {
-    return value->by_flag ||
+    return value->typed != NULL ||
            (strcmp(value->row->name, "nproc_per_node") == 0 && mst_cli_typed(cli, "nproc"));
 }
 
@@ -434,7 +424,7 @@ static int give(struct cursor *cursor, struct mst_cli_value *value, const char *
     if (!set(value, text, error, sizeof error)) {
         return mst_cli_usage(cursor->cli, "%s", error);
     }
-    value->by_flag = true;
+    value->typed = text;
     return MST_CLI_OK;
 }
 

@@ -5,40 +5,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Flags that count on each node; the others get them as settings of their environment. What the
- * whole run has in common they hear from node 0. */
-static const char each_node[] = "service_wait grace core label log_dir tee preempt_sources "
-                                "preempt_signals preempt_period preempt_margin preempt_grace";
+/* Flags that count on each node. What the whole run has in common the others hear from node 0. */
+static const char each_node[] = "service_wait grace core label log_dir tee role bind "
+                                "preempt_sources preempt_signals preempt_period preempt_margin "
+                                "preempt_grace";
 
-static char *setting(const struct mst_cli_value *value)
-{
-    char name[MST_CLI_VARIABLE_ROOM];
-    char *text = NULL;
-    int size;
-
-    mst_cli_variable(name, value->row->name);
-    if (value->row->unit == MST_UNIT_TEXT) {
-        size = asprintf(&text, "%s=%s", name, value->text);
-    } else {
-        size = asprintf(&text, "%s=%lld%s", name, (long long)value->number,
-                        value->row->unit == MST_UNIT_MS ? "ms" : "");
-    }
-    return size >= 0 ? text : NULL;
-}
-
-static bool take_settings(const struct mst_cli *cli, char **out)
+static bool take_flags(const struct mst_cli *cli, char **out)
 {
     for (size_t i = 0, count = 0; i < cli->value_count; i++) {
         const struct mst_cli_value *value = &cli->values[i];
 
-        if (!value->by_flag || !mst_cli_listed(each_node, value->row->name) ||
-            count == MST_CLI_HOSTS_SETTINGS_MAX) {
+        if (value->typed == NULL || !mst_cli_listed(each_node, value->row->name) ||
+            count == MST_CLI_HOSTS_FLAGS_MAX) {
             continue;
         }
-        out[count] = setting(value);
-        if (out[count++] == NULL) {
+        if (asprintf(&out[count], "--%s=%s", value->row->name, value->typed) < 0) {
+            out[count] = NULL;
             return false;
         }
+        count++;
     }
     return true;
 }
@@ -54,18 +39,18 @@ int mst_cli_hosts_take(const struct mst_cli *cli, struct mst_cli_hosts *out,
         return mst_cli_usage(cli, "--hostfile is for node 0, which starts the others; leave out %s",
                              options->join != NULL ? "--join" : "--node-rank");
     }
-    if (!take_settings(cli, out->settings)) {
+    if (!take_flags(cli, out->flags)) {
         return mst_cli_fail(cli, "out of memory");
     }
     options->hosts = &out->hosts;
-    options->settings = out->settings;
+    options->node_flags = out->flags;
     return mst_hosts_read(&out->hosts, options);
 }
 
 void mst_cli_hosts_release(struct mst_cli_hosts *hosts)
 {
-    for (size_t i = 0; i < MST_CLI_HOSTS_SETTINGS_MAX; i++) {
-        free(hosts->settings[i]);
+    for (size_t i = 0; i < MST_CLI_HOSTS_FLAGS_MAX; i++) {
+        free(hosts->flags[i]);
     }
     mst_hosts_free(&hosts->hosts);
 }

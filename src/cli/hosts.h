@@ -5,14 +5,14 @@
 /* `muster run --hostfile FILE`: what the other hosts are to be started with. */
 
 #include "cli/cli.h"
-#include "launch/hosts.h"
+#include "launch/nodes/hosts.h"
 #include "launch/run.h"
 
-#define MST_CLI_HOSTS_SETTINGS_MAX 16
+#define MST_CLI_HOSTS_FLAGS_MAX 16
 
 struct mst_cli_hosts {
     struct mst_hosts hosts;
-    char *settings[MST_CLI_HOSTS_SETTINGS_MAX + 1];
+    char *flags[MST_CLI_HOSTS_FLAGS_MAX + 1];
 };
 
 /* Reads the file into the options; without --hostfile nothing. OK, or an exit code after one line.

@@ -64,11 +64,11 @@ static int take(const struct mst_cli *cli, char **words, struct mst_run_program 
     for (size_t i = 0; i < own.value_count && code == MST_CLI_OK; i++) {
         const struct mst_cli_value *value = &own.values[i];
 
-        if (value->by_flag && strcmp(value->row->name, "nproc") == 0) {
+        if (value->typed && strcmp(value->row->name, "nproc") == 0) {
             out->count = (uint32_t)value->number;
-        } else if (value->by_flag && strcmp(value->row->name, "nproc_per_node") == 0) {
+        } else if (value->typed && strcmp(value->row->name, "nproc_per_node") == 0) {
             code = mst_cli_nproc(cli, value->text, &out->count);
-        } else if (value->by_flag && strcmp(value->row->name, "module") != 0) {
+        } else if (value->typed && strcmp(value->row->name, "module") != 0) {
             char flag[64];
 
             mst_cli_flag_name(value->row->name, flag, sizeof flag);

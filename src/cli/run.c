@@ -9,7 +9,7 @@
 #include "cli/programs.h"
 #include "client/shell/signals.h"
 #include "launch/announcer.h"
-#include "launch/launched.h"
+#include "launch/nodes/launched.h"
 #include "launch/run.h"
 
 #define NODES_MAX 65536u
@@ -249,7 +249,7 @@ static int run(struct mst_cli *cli)
     };
     const char *nodes = text_of(cli, "nnodes"), *input = mst_cli_text(cli, "input");
     struct mst_launched launched;
-    struct mst_cli_hosts hosts = {.settings = {NULL}};
+    struct mst_cli_hosts hosts = {.flags = {NULL}};
     int code;
 
     if (nodes != NULL && !read_nodes(nodes, &options.nodes_min, &options.nodes_max)) {

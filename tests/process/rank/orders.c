@@ -123,7 +123,7 @@ bool order_ends(muster_restart *restart, const char *order, const char *rest, mu
         *out = lose(restart, rest);
     } else if (strcmp(order, "fail-leave") == 0) {
         rest = failure(rest, &code);
-        (void)muster_restart_fail(restart, code, rest);
+        *out = muster_restart_fail(restart, code, rest); /* it is in force, and leaving counts */
         *out = muster_restart_leave(restart);
     } else {
         return false;

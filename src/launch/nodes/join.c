@@ -10,7 +10,7 @@
 
 #include "base/fail.h"
 #include "launch/job.h"
-#include "launch/launched.h"
+#include "launch/nodes/launched.h"
 #include "launch/programs.h"
 #include "launch/say.h"
 #include "muster/key.h"

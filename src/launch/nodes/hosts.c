@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "launch/hosts.h"
+#include "launch/nodes/hosts.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -222,9 +222,6 @@ static bool write_command(struct mst_words *line, const struct mst_run_job *job,
             mst_words_add(line, *variable);
         }
     }
-    for (char *const *setting = options->settings; setting != NULL && *setting != NULL; setting++) {
-        mst_words_add(line, *setting);
-    }
     mst_words_add(line, program);
     mst_words_add(line, "run");
     mst_words_add(line, "--join");
@@ -232,6 +229,9 @@ static bool write_command(struct mst_words *line, const struct mst_run_job *job,
     mst_words_append(line, options->insecure ? " --insecure" : " --secret-fd 0");
     mst_words_add(line, "-j");
     mst_words_add(line, job->name);
+    for (char *const *flag = options->node_flags; *flag != NULL; flag++) {
+        mst_words_add(line, *flag);
+    }
     (void)snprintf(text, sizeof text, "%" PRIu32, number);
     mst_words_add(line, "--node-rank");
     mst_words_add(line, text);

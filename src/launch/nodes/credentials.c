@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "launch/nodes.h"
+#include "launch/nodes/nodes.h"
 #include "launch/say.h"
 #include "net/secret.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "launch/launched.h"
+#include "launch/nodes/launched.h"
 
 #include <poll.h>
 #include <stdio.h>

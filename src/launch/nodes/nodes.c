@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "launch/nodes.h"
+#include "launch/nodes/nodes.h"
 
 #include <inttypes.h>
 #include <signal.h>
