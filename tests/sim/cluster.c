@@ -677,7 +677,7 @@ uint64_t sim_cluster_due_ns(const struct sim *sim, const struct sim_proc *proc)
         return proc->ended || tasks->refused ? sim->now_ns : due_ns;
     }
     due_ns = sim_wires_due_ns(sim, proc);
-    if (tasks->watch_tag == 0) {
+    if (tasks->watch_tag == 0 && !proc->ended) {
         due_ns = sooner(due_ns, tasks->watch_ns);
     }
     if (tasks->cluster) {
