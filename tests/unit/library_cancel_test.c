@@ -176,6 +176,14 @@ static void run_rounds(struct scene *scene)
           muster_round_join_start(client, "r", &options, mine, LIMIT_MS, &result, &call, NULL));
     end(call);
     muster_round_free(result);
+    result = NULL;
+    needs(scene, muster_round_broadcast(client, "s", 0, mine, LIMIT_MS, &result, NULL));
+    muster_round_free(result);
+    result = NULL;
+    needs(scene,
+          muster_round_broadcast_start(client, "s", 0, mine, LIMIT_MS, &result, &call, NULL));
+    end(call);
+    muster_round_free(result);
     ignore(muster_round_members(client, "r", 0, LIMIT_MS, &members, NULL));
     muster_members_free(members);
     members = NULL;
@@ -394,7 +402,8 @@ static const struct row rows[] = {
     {"key_get key_list key_wait", run_reads},
     {"key_get_start key_list_start key_wait_start", run_reads_started},
     {"batch_apply batch_apply_start", run_batch},
-    {"barrier_wait barrier_wait_start round_join round_join_start round_members "
+    {"barrier_wait barrier_wait_start round_join round_join_start round_broadcast "
+     "round_broadcast_start round_members "
      "round_members_start round_list round_list_start",
      run_rounds},
     {"member_list member_list_start member_fault member_fault_start member_leave "
@@ -431,6 +440,7 @@ static const char looks[] =
     "batch_free value_data value_size value_revision value_age_ms value_free keys_count keys_name "
     "keys_value keys_revision keys_age_ms keys_free members_count members_get members_free "
     "rounds_count rounds_get rounds_free round_status round_number round_value round_int64 "
+    "round_double "
     "round_count round_part_count round_part round_missing round_free fault_kind_name status_name "
     "status_text version exit_code cluster_exit_code";
 

@@ -54,7 +54,7 @@ static const char *const need_no_try[] = {
     "round_value",   "round_int64",  "round_count",       "round_part",    "round_part_count",
     "round_missing", "round_free",   "fault_kind_name",   "status_name",   "status_text",
     "version",       "exit_code",    "cluster_exit_code", "failures_free", "task_",
-    "restart_run", /* around the function: its phases are in the page of its own run */
+    "round_double",  "restart_run", /* around the function: it has a page of its own */
 };
 
 static bool is_among(const char *const *names, size_t count, const char *name)
@@ -321,6 +321,9 @@ static void call_rounds(struct scene *scene)
     TRY(barrier_wait, client, "b", LIMIT_MS, NULL);
     TRY(round_join, client, "r", &options, mine, LIMIT_MS, &result, NULL);
     muster_round_free(result);
+    result = NULL;
+    TRY(round_broadcast, client, "s", 0, mine, LIMIT_MS, &result, NULL);
+    muster_round_free(result);
     TRY(round_members, client, "r", 0, LIMIT_MS, &members, NULL);
     muster_members_free(members);
     TRY(round_list, client, LIMIT_MS, &rounds, NULL);
@@ -331,6 +334,10 @@ static void call_rounds(struct scene *scene)
     TRY(barrier_wait_start, client, "b", LIMIT_MS, &call, NULL);
     end(call);
     TRY(round_join_start, client, "r", &options, mine, LIMIT_MS, &result, &call, NULL);
+    end(call);
+    muster_round_free(result);
+    result = NULL;
+    TRY(round_broadcast_start, client, "s", 0, mine, LIMIT_MS, &result, &call, NULL);
     end(call);
     TRY(round_members_start, client, "r", 0, LIMIT_MS, &members, &call, NULL);
     end(call);
