@@ -29,6 +29,7 @@ const size_t mst_cli_command_count = sizeof mst_cli_commands / sizeof mst_cli_co
 #define NAME_ROOM (sizeof PREFIX - 1 + 64) /* of a variable; a longer one is not looked at */
 
 const struct mst_cli_variable mst_cli_variables[] = {
+    {"bind", "CPUs of each process of muster run, as --bind"},
     {"program", "path of the program `muster`, for a library that starts it"},
     {"nproc_per_node", "the same as MUSTER_NPROC; the name that torchrun uses"},
     {"runtime_dir", "folder of the sockets by which commands find a job"},

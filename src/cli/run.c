@@ -240,7 +240,8 @@ static int run(struct mst_cli *cli)
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .restarts_given = mst_cli_given(cli, "max_restarts"),
         .role = mst_cli_text(cli, "role"),
-        .bind = (enum mst_bind)mst_cli_number(cli, "bind"),
+        .bind = (enum mst_bind)number(cli, "bind"),
+
         .dump = mst_cli_number(cli, "core") != 0,
         .label = mst_cli_number(cli, "label") != 0,
         .log_dir = text_of(cli, "log_dir"),
