@@ -7,8 +7,9 @@
  * All continue from the newest save that all survivors have. A new process gets its block from the
  * next rank, and from the previous one the copy that it is to hold.
  *
- * In the first attempt rank 1 dies between two saves; the result is that of a calm run (with the word `calm` behind it). Two
- * neighbours that die at once are too many: then the run ends, and a program would read a file.
+ * In the first attempt rank 1 dies between two saves; the result is that of a calm run (with the
+ * word `calm` behind it). Two neighbours that die at once are too many: then the run ends, and a
+ * program would read a file.
  *
  *   muster run -n 4 -- restart_neighbour_copy */
 #define _GNU_SOURCE

@@ -116,7 +116,7 @@ struct mst_round_request {
     bool any_deadline;    /* accepts an open round's own deadline */
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
-    uint32_t root; /* BROADCAST: the rank with data; else 0 */
+    uint32_t root;     /* BROADCAST: the rank with data; else 0 */
     bool present_only; /* do not wait for participants that are not in the generation */
     bool seal;         /* ends the generation; on_loss must be PROCEED, participants NULL */
     /* Of a seal, by at most one rank: the indices that get ranks, in this order, if all of them

@@ -29,8 +29,8 @@ struct mst_seating {
 /* Of the job's current seal, if there is one; else without predecessors. */
 struct mst_seating mst_seating_plan(const struct mst_job *job);
 
-/* A rank of the generation is lost, or has left after a fault, its agent starts another process in its place, and none is
- * ready there yet. */
+/* A rank of the generation is lost, or has left after a fault, its agent starts another process in
+ * its place, and none is ready there yet. */
 bool mst_seating_awaits(const struct mst_member *member);
 /* How many there are, if a seal of the plan would seat more with them; else 0. */
 uint32_t mst_seating_awaited(const struct mst_job *job, const struct mst_seating *seating);
