@@ -127,7 +127,7 @@ def test_what_the_other_hosts_get(hosts):
     and what `--pass-env` names, and with the flags that count on each node; not with what describes
     a host."""
     hosts.variables = {"MUSTER_SOFT_TIMEOUT": "77s", "GIVEN": "it's given", "OTHER": "not given"}
-    program = ["sh", "-c", 'echo "$PWD|$PATH|$MUSTER_SOFT_TIMEOUT|$GIVEN|$OTHER|$(grep -ac grace=7s /proc/$PPID/cmdline)|$ON_HOST"; '
+    program = ["sh", "-c", 'echo "$PWD|$PATH|$MUSTER_SOFT_TIMEOUT|$GIVEN|$OTHER|$(grep -ac "grace=7[s]" /proc/$PPID/cmdline)|$ON_HOST"; '
                            "cat; test -e /proc/self"]
     run = hosts.run("-n", "1", "--grace", "7s", "--pass-env", "GIVEN", "--no-label", program=program)
     assert run.wait() == 0

@@ -63,7 +63,9 @@ def test_what_is_done_otherwise_is_answered(muster, name, takes, meaning, text):
 def test_every_row_of_the_table_is_taken(muster, tmp_path, name, takes, meaning, text):
     """Each flag of the table is accepted, with its value behind it or behind a "="; without its value it is one
     line."""
-    value = VALUES.get(meaning, "x")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost\n")
+    value = hosts if text == "hostfile" else VALUES.get(meaning, "x")
     ends = ("--log-dir", tmp_path, "--", "true")
     assert muster("run", typed(name), *[value] * takes, *ends).returncode == 0
     if takes:
