@@ -518,7 +518,8 @@ static const struct mst_synonym *synonym_of(const struct cursor *cursor, const c
     bool all, none;
 
     normal_name(flag + dashes, strcspn(flag + dashes, "="), name);
-    synonym = cursor->cli->command->runs_program ? mst_synonym_find(name) : NULL;
+    synonym =
+        cursor->cli->command->scopes & MST_CLI_SCOPE(MST_SCOPE_RUN) ? mst_synonym_find(name) : NULL;
     if (synonym != NULL && value_of(cursor->cli, name) != NULL &&
         (synonym->meaning != MST_MEANS_STREAMS || after == NULL ||
          !mst_synonym_streams(after, &all, &none))) {

@@ -92,6 +92,16 @@ def test_a_rank_may_call_it(service, muster, env):
     assert not set(rank) & set(found)
 
 
+@pytest.mark.parametrize("flag", ["-np", "--standalone", "-l", "-x"])
+def test_flags_of_launchers_are_for_run(muster, flag):
+    """A flag of torchrun or mpirun, which `muster run` accepts, is typed behind `muster exec` or
+    `muster completion`, which start no ranks. One line says that it is unknown."""
+    for command in ("exec", "completion"):
+        done = muster(command, flag, "2", "--", "true")
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+        assert done.stderr.startswith(f"muster {command}: unknown flag {flag}")
+
+
 @pytest.mark.parametrize("args, code, line", [
     ((), 2, "the program is missing; usage: muster exec -j JOB -- PROGRAM ARGUMENTS"),
     (("no-such-program",), 127, "'no-such-program' cannot be started: No such file or directory"),
