@@ -10,6 +10,24 @@ static const char each_node[] = "service_wait grace core label log_dir tee role 
                                 "preempt_sources preempt_signals preempt_period preempt_margin "
                                 "preempt_grace";
 
+/* As a user types it: --tee=1 would be a stream of torchrun's. NULL: no memory. */
+static char *text_of(const struct mst_cli_value *value)
+{
+    const char *name = value->row->name;
+    bool is_flag = value->row->unit == MST_UNIT_FLAG;
+    char *text;
+    int size;
+
+    if (is_flag && value->by_number) {
+        size = asprintf(&text, "--%s=%d", name, value->number != 0 ? 3 : 0);
+    } else if (is_flag) {
+        size = asprintf(&text, "--%s%s", value->number != 0 ? "" : "no-", name);
+    } else {
+        size = asprintf(&text, "--%s=%s", name, value->typed);
+    }
+    return size < 0 ? NULL : text;
+}
+
 static bool take_flags(const struct mst_cli *cli, char **out)
 {
     for (size_t i = 0, count = 0; i < cli->value_count; i++) {
@@ -19,8 +37,8 @@ static bool take_flags(const struct mst_cli *cli, char **out)
             count == MST_CLI_HOSTS_FLAGS_MAX) {
             continue;
         }
-        if (asprintf(&out[count], "--%s=%s", value->row->name, value->typed) < 0) {
-            out[count] = NULL;
+        out[count] = text_of(value);
+        if (out[count] == NULL) {
             return false;
         }
         count++;

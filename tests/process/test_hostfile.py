@@ -129,13 +129,26 @@ def test_what_the_other_hosts_get(hosts):
     hosts.variables = {"MUSTER_SOFT_TIMEOUT": "77s", "GIVEN": "it's given", "OTHER": "not given"}
     program = ["sh", "-c", 'echo "$PWD|$PATH|$MUSTER_SOFT_TIMEOUT|$GIVEN|$OTHER|$(grep -ac "grace=7[s]" /proc/$PPID/cmdline)|$ON_HOST"; '
                            "cat; test -e /proc/self"]
-    run = hosts.run("-n", "1", "--grace", "7s", "--pass-env", "GIVEN", "--no-label", program=program)
+    run = hosts.run("-n", "1", "--grace", "7s", "--pass-env", "GIVEN", "--no-label", "--tee", "3",
+                    program=program)
     assert run.wait() == 0
     path = hosts.cluster.env["PATH"]
     for line in [f"{os.getcwd()}|{path}|77s|it's given|not given|0|",
                  f"{os.getcwd()}|{path}|77s|it's given||1|here"]:
         assert line in run.out.lines
     assert len(run.out.lines) == 3
+
+
+@needs_machines
+def test_the_other_hosts_write_files_too(hosts, tmp_path):
+    """`--log-dir FOLDER --tee` is typed with a file of hosts. Each host writes the files of its
+    ranks, and all output is on the terminal as well."""
+    run = hosts.run("-n", "1", "--log-dir", tmp_path / "logs", "--tee",
+                    program=["sh", "-c", "echo from $RANK"])
+    assert run.wait() == 0
+    for index in range(3):
+        assert f"[{index}]: from {index}" in run.out.lines
+        assert (tmp_path / "logs" / JOB / str(index) / "0" / "stdout.log").read_text() == f"from {index}\n"
 
 
 @needs_machines
