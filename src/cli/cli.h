@@ -61,6 +61,7 @@ struct mst_cli {
     bool redirects; /* a synonym was given by which all output goes into --log-dir */
     const char *alone, *alone_answer; /* a synonym that has no effect on one node; on several it is
                                          refused with this */
+    char *exported;                   /* names of variables of the ranks, with commas; or NULL */
     char **arguments;                 /* arguments other than flags; NULL-terminated */
     int argument_count;
 };

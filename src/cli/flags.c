@@ -457,6 +457,19 @@ static const char *take_value(struct cursor *cursor, const char *flag, const cha
 /* For "%.*s": a flag without its value. */
 #define WORD(flag) (int)strcspn(flag, "="), (flag)
 
+static void add_exported(struct mst_cli *cli, const char *value)
+{
+    const char *before = cli->exported != NULL ? cli->exported : "";
+    char *list;
+
+    if (asprintf(&list, "%s%s%.*s", before, *before != '\0' ? "," : "", WORD(value)) < 0) {
+        mst_cli_tell("muster: out of memory");
+        exit(MST_CLI_FAILED);
+    }
+    free(cli->exported);
+    cli->exported = list;
+}
+
 static int take_export(const struct cursor *cursor, const char *flag, const char *value)
 {
     if (!mst_synonym_export(value)) {
@@ -467,6 +480,7 @@ static int take_export(const struct cursor *cursor, const char *flag, const char
         mst_cli_tell("muster %s: %.*s %s: no such variable is set", cursor->cli->command->name,
                      WORD(flag), value);
     }
+    add_exported(cursor->cli, value);
     return MST_CLI_OK;
 }
 
@@ -697,5 +711,6 @@ void mst_cli_release(struct mst_cli *cli)
     for (size_t i = 0; i < cli->value_count; i++) {
         free(cli->values[i].text);
     }
+    free(cli->exported);
     free(cli->arguments);
 }

@@ -236,6 +236,7 @@ static int run(struct mst_cli *cli)
         .hostfile = text_of(cli, "hostfile"),
         .ssh = mst_cli_text(cli, "ssh"),
         .pass_env = text_of(cli, "pass_env"),
+        .exported = cli->exported,
         .insecure = number(cli, "insecure") != 0,
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .restarts_given = mst_cli_given(cli, "max_restarts"),

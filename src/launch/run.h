@@ -67,6 +67,7 @@ struct mst_run_options {
     struct mst_hosts *hosts;       /* what that says; NULL likewise */
     const char *ssh;               /* how: a command that is given a host and a command */
     const char *pass_env;          /* variables that they get too, with commas; NULL: none */
+    const char *exported;          /* likewise: those of -x */
     char *const *node_flags;       /* --NAME=VALUE: what was typed here and counts on each node */
     const char *secret_file;       /* NULL: node 0 makes one, */
     int secret_fd;                 /* unless it is read from here; -1: it is not */

@@ -124,17 +124,18 @@ def test_the_cable_of_a_listed_host_is_cut(hosts):
 @needs_machines
 def test_what_the_other_hosts_get(hosts):
     """The other hosts run in the folder of the first one, with its `PATH`, its `MUSTER_` settings
-    and what `--pass-env` names, and with the flags that count on each node; not with what describes
+    and what `--pass-env` or `-x` names, and with the flags that count on each node; not with what describes
     a host."""
-    hosts.variables = {"MUSTER_SOFT_TIMEOUT": "77s", "GIVEN": "it's given", "OTHER": "not given"}
-    program = ["sh", "-c", 'echo "$PWD|$PATH|$MUSTER_SOFT_TIMEOUT|$GIVEN|$OTHER|$(grep -ac "grace=7[s]" /proc/$PPID/cmdline)|$ON_HOST"; '
+    hosts.variables = {"MUSTER_SOFT_TIMEOUT": "77s", "GIVEN": "it's given", "OTHER": "not given",
+                       "B": "b"}
+    program = ["sh", "-c", 'echo "$PWD|$PATH|$MUSTER_SOFT_TIMEOUT|$GIVEN|$OTHER|$A$B|$(grep -ac "grace=7[s]" /proc/$PPID/cmdline)|$ON_HOST"; '
                            "cat; test -e /proc/self"]
     run = hosts.run("-n", "1", "--grace", "7s", "--pass-env", "GIVEN", "--no-label", "--tee", "3",
-                    program=program)
+                    "-x", "A=a ", "-x", "B", program=program)
     assert run.wait() == 0
     path = hosts.cluster.env["PATH"]
-    for line in [f"{os.getcwd()}|{path}|77s|it's given|not given|0|",
-                 f"{os.getcwd()}|{path}|77s|it's given||1|here"]:
+    for line in [f"{os.getcwd()}|{path}|77s|it's given|not given|a b|0|",
+                 f"{os.getcwd()}|{path}|77s|it's given||a b|1|here"]:
         assert line in run.out.lines
     assert len(run.out.lines) == 3
 

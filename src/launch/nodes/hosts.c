@@ -200,7 +200,8 @@ static bool passes(const struct mst_run_options *options, const char *variable)
         return !is_one_of(variable, never);
     }
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(variable, "="), variable);
-    return is_one_of(variable, always) || mst_rendezvous_listed(options->pass_env, name);
+    return is_one_of(variable, always) || mst_rendezvous_listed(options->pass_env, name) ||
+           mst_rendezvous_listed(options->exported, name);
 }
 
 /* For the shell of the host. */
