@@ -50,6 +50,23 @@ static uint32_t count(char *const *words)
     return count;
 }
 
+static int refuse_flag(const struct mst_cli *cli, const char *flag)
+{
+    return mst_cli_usage(cli,
+                         "%.*s after ':': only -n may differ between programs; put it before the "
+                         "first one",
+                         (int)strcspn(flag, "="), flag);
+}
+
+/* One that is another launcher's, and no flag of ours; NULL: there is none. */
+static const char *foreign(const struct mst_cli *own)
+{
+    if (own->exported != NULL) {
+        return "-x";
+    }
+    return own->redirects ? "--redirects" : own->alone;
+}
+
 /* `words`: one program but the first, with its flags. */
 static int take(const struct mst_cli *cli, char **words, struct mst_run_program *out)
 {
@@ -69,14 +86,14 @@ static int take(const struct mst_cli *cli, char **words, struct mst_run_program 
         } else if (value->typed && strcmp(value->row->name, "nproc_per_node") == 0) {
             code = mst_cli_nproc(cli, value->text, &out->count);
         } else if (value->typed && strcmp(value->row->name, "module") != 0) {
-            char flag[64];
+            char flag[64] = "--";
 
-            mst_cli_flag_name(value->row->name, flag, sizeof flag);
-            code = mst_cli_usage(cli,
-                                 "--%s after ':': only -n may differ between programs; put it "
-                                 "before the first one",
-                                 flag);
+            mst_cli_flag_name(value->row->name, flag + 2, sizeof flag - 2);
+            code = refuse_flag(cli, flag);
         }
+    }
+    if (code == MST_CLI_OK && foreign(&own) != NULL) {
+        code = refuse_flag(cli, foreign(&own));
     }
     while (words[size] != NULL) {
         size++;

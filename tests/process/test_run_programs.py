@@ -87,6 +87,12 @@ def test_a_colon_at_the_end_is_an_argument(muster):
     ([":", "true"], "the program before ':' is missing, as in -n 1 -- PROGRAM : ..."),
     (["true", ":", "--max-restarts", "3", "true"],
      "--max-restarts after ':': only -n may differ between programs; put it before the first one"),
+    (["true", ":", "-x", "A=1", "true"],
+     "-x after ':': only -n may differ between programs; put it before the first one"),
+    (["true", ":", "-r", "3", "true"],
+     "--redirects after ':': only -n may differ between programs; put it before the first one"),
+    (["true", ":", "--rdzv-endpoint=a:1", "true"],
+     "--rdzv-endpoint after ':': only -n may differ between programs; put it before the first one"),
     (["true", ":", "--help"], "--help stands before the first program"),
     (["true", ":", "-n", "none", "true"], "setting nproc: 'none' is no number from 1 to 65536"),
 ])
