@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-from nodes import missing
+from nodes import joining, missing
 from running import RANK, Run, until
 from test_nodes import SHORT_LEASE, Nodes, cluster  # noqa: F401
 from unmodified import PROGRAMS, attempts_of, ports_of
@@ -231,6 +231,19 @@ def test_a_lost_node_is_waited_for(cluster):  # noqa: F811
     nodes.on[0].out.wait_for("attempt 1 rank 0")
     pathlib.Path(f"{over}-1").touch()
     assert (nodes.on[0].wait(), other.wait()) == (0, 0), nodes.told()
+
+
+def test_no_node_is_said_to_be_missing_that_only_takes_its_time(spawn):
+    """A rank of node 1 fails, and the one of node 0 does not heed SIGTERM: it is killed when the grace
+    time is over. Node 1 waits for node 0 until then, and does not say that a node is missing."""
+    script = ('trap "" TERM; test "$TORCHELASTIC_RESTART_COUNT" = 1 && exit 0; '
+              'test "$RANK" = 1 && exit 3; while :; do sleep 0.1; done')
+    first = spawn("run", "--nnodes", 2, "--listen", "127.0.0.1:0", "--max-restarts", 1, "--grace", "1s",
+                  "--", "sh", "-c", script)
+    other = spawn("run", *joining(first))
+    assert (first.wait(), other.wait()) == (0, 0)
+    for node in (first, other):
+        assert node.log.having("restarting all 2 ranks") and not node.log.having("the ranks start when")
 
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))

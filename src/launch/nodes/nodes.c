@@ -396,7 +396,7 @@ uint32_t mst_nodes_missing(struct mst_run_job *job)
     bool listed;
 
     mst_shared_lock(&job->shared);
-    listed = job->nodes.listed;
+    listed = job->nodes.listed && !job->nodes.narrow;
     for (uint32_t i = 0; i < job->options->nodes_max; i++) {
         here += job->nodes.peers[i].here;
     }
