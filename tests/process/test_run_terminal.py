@@ -138,8 +138,9 @@ def test_a_rank_that_fails_has_its_last_words_there(terminal, tmp_path):  # noqa
     assert screen.ended() == 3
     lines = screen.everything()
     assert lines[lines.index("1"):][:1001] == [*map(str, range(1, 1001)), "no memory"]
-    assert lines[1001].startswith("muster run: first cause: ")
-    assert lines[1001].endswith('; its last line on its terminal: "no memory"')
+    assert lines[1001].startswith("muster run: #0 (pid ")
+    assert lines[-1].startswith("muster run: first cause: ")
+    assert lines[-1].endswith('; its last line on its terminal: "no memory"')
     assert '"1000",' in (tmp_path / "report").read_text()
 
 
