@@ -384,6 +384,7 @@ static int run_to_end(struct mst_run_job *job)
     mst_preempted_settled(job);
     mst_say_directly(job->output);
     mst_hosts_finish(job->options->hosts);
+    mst_output_drain(job->output);
     mst_faults_say_more(&job->faults);
     mst_cause_tell(job);
     return mst_cause_code(job);

@@ -15,7 +15,7 @@
 /* Which of our streams is a terminal that the only process may have for itself; -1: none. */
 static int terminal_of(const struct mst_run_job *job)
 {
-    if (job->places.count != 1 || job->options->log_dir != NULL) {
+    if (job->places.count != 1 || mst_run_several(job->options) || job->options->log_dir != NULL) {
         return -1;
     }
     return isatty(STDOUT_FILENO) ? STDOUT_FILENO : isatty(STDERR_FILENO) ? STDERR_FILENO : -1;

@@ -15,6 +15,7 @@ import pytest
 from conftest import Process
 from nodes import missing
 from running import RANK, until
+from terminal import needs_terminal, terminal  # noqa: F401
 from test_nodes import SHORT_LEASE, cluster  # noqa: F401
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
@@ -166,6 +167,24 @@ def test_a_host_that_cannot_be_reached_ends_the_run(hosts):
         hosts.order(index, number, "ok")
     assert run.wait() == 0
     run.log.wait_for("node 2 (host-9) did not join: ssh ended with status 255")
+
+
+@needs_terminal
+def test_the_output_of_all_hosts_shares_a_terminal(terminal, tmp_path):  # noqa: F811
+    """Two hosts have one rank each, and the first `muster run` stands on a terminal. Neither rank has it
+    for itself: the unfinished line of each is in a row of its own, and so it ends."""
+    (tmp_path / "hosts").write_text("localhost\nother\n")
+    (tmp_path / "ssh").write_text('exec sh -c "$2"\n')  # no host is left out: it is this one
+    script = f'printf "bar of $RANK"; until test -e {tmp_path}/over; do sleep 0.1; done; echo " ends"'
+    screen = terminal("run", "--hostfile", tmp_path / "hosts", "--ssh", f"sh {tmp_path}/ssh",
+                      "--listen", "127.0.0.1:0", "--", "sh", "-c", script)
+    rows, _ = screen.sees("bar of 0", "bar of 1")
+    assert rows == ["[0]: bar of 0", "[1]: bar of 1"]
+    (tmp_path / "over").touch()
+    assert screen.ended() == 0
+    lines = screen.everything()
+    assert {"[0]: bar of 0 ends", "[1]: bar of 1 ends"} < set(lines)
+    assert len(lines) == 3 and any("this is node 1 of job" in line for line in lines), lines
 
 
 @pytest.mark.parametrize("text,words", [

@@ -254,24 +254,38 @@ static int open_secret(const struct mst_nodes *nodes)
     return open(nodes->secret_fd >= 0 ? path : nodes->secret, O_RDONLY | O_CLOEXEC);
 }
 
+/* Its lines have their labels. They go the way of the ranks' here: a terminal has rows for what is
+ * not at its end. */
+static int open_output(struct mst_run_job *job, int to)
+{
+    struct mst_output_stream *stream;
+
+    return mst_output_open(job->output, MST_OUTPUT_NO_LABEL, to, (struct mst_output_file){.fd = -1},
+                           &stream);
+}
+
+static void close_open(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
 /* 0, or an error number. */
 static int start(struct mst_run_job *job, struct mst_ssh_host *host, char **ssh, size_t words)
 {
-    struct mst_spawn spawn = {.program = ssh[0],
-                              .arguments = ssh,
-                              .environment = environ,
-                              .out = MST_SPAWN_OURS,
-                              .error = MST_SPAWN_OURS};
+    struct mst_spawn spawn = {.program = ssh[0], .arguments = ssh, .environment = environ};
     pid_t pid;
     int error;
 
     ssh[words] = host->name;
     spawn.input = open_secret(&job->nodes);
-    if (spawn.input < 0) {
-        return errno;
-    }
-    error = mst_spawn_tied(&spawn, SIGTERM, false, &pid);
-    (void)close(spawn.input);
+    spawn.out = spawn.input < 0 ? -1 : open_output(job, STDOUT_FILENO);
+    spawn.error = spawn.out < 0 ? -1 : open_output(job, STDERR_FILENO);
+    error = spawn.error < 0 ? errno : mst_spawn_tied(&spawn, SIGTERM, false, &pid);
+    close_open(spawn.input);
+    close_open(spawn.out);
+    close_open(spawn.error);
     if (error == 0) {
         mst_child_adopt(&host->ssh, pid);
     }
