@@ -295,14 +295,24 @@ static const char *program_of_launch(const struct mst_run_job *job)
     return mst_program_of(job->options, slot)->arguments[0];
 }
 
-/* A program that could not be started; the text may be of what made the run start it. */
+static bool hosts_failed(const struct mst_run_job *job)
+{
+    return job->options->hosts != NULL &&
+           mst_hosts_too_few(job->options->hosts, job->options->nodes_min);
+}
+
+/* A program that could not be started, or too many nodes; the text may be of what made the run
+ * start it. */
 static void of_launch(const struct mst_run_job *job, struct mst_first_cause *out)
 {
     struct mst_first_cause launch = nothing_of(job);
 
     launch.kind = "launch";
     memcpy(launch.text, out->text, sizeof launch.text);
-    if (mst_run_several(job->options)) {
+    if (hosts_failed(job)) {
+        (void)snprintf(launch.text, sizeof launch.text, "first cause: %s",
+                       job->options->hosts->how);
+    } else if (mst_run_several(job->options)) {
         (void)snprintf(launch.text, sizeof launch.text,
                        "first cause: '%s' could not be started on %s", program_of_launch(job),
                        job->host);

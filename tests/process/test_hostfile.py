@@ -155,12 +155,14 @@ def test_the_other_hosts_write_files_too(hosts, tmp_path):
 
 @needs_machines
 def test_a_host_that_cannot_be_reached_ends_the_run(hosts):
-    """One of the hosts lets nobody in. The line names it and its status of ssh; the run ends with
-    125 on the others, as no other node can come. With `--nnodes 2:3` it goes on without."""
+    """One of the hosts lets nobody in. A line names it and its status of ssh, and so does the first cause.
+    The run ends with 125 on the others, as no other node can come. With `--nnodes 2:3` it goes on without."""
     hosts.file.write_text("host-0 slots=1\nhost-1\nhost-9\n")
     run = hosts.run()
     assert run.wait() == 125
     run.log.wait_for("node 2 (host-9) did not join: ssh ended with status 255")
+    cause = "first cause: node 2 (host-9) did not join: ssh ended with status 255"
+    assert run.log.lines[-1] == f"muster run: {cause}"
     run = hosts.run("--nnodes", "2:3", "--join-wait", "1s")
     number, _ = entered(run, 2)
     for index in range(2):

@@ -275,7 +275,7 @@ static void close_open(int fd)
 static int start(struct mst_run_job *job, struct mst_ssh_host *host, char **ssh, size_t words)
 {
     struct mst_spawn spawn = {.program = ssh[0], .arguments = ssh, .environment = environ};
-    pid_t pid;
+    pid_t pid = 0;
     int error;
 
     ssh[words] = host->name;
@@ -345,15 +345,19 @@ static bool has_joined(struct mst_run_job *job, uint32_t number)
     return seen;
 }
 
-static void say_how(const struct mst_ssh_host *host, uint32_t number, int status)
+static void tell_how(struct mst_hosts *hosts, uint32_t number, int status)
 {
-    if (WIFSIGNALED(status)) {
-        mst_say("node %" PRIu32 " (%s) did not join: its ssh was killed by signal %d", number,
-                host->name, WTERMSIG(status));
-    } else {
-        mst_say("node %" PRIu32 " (%s) did not join: ssh ended with status %d", number, host->name,
-                WEXITSTATUS(status));
-    }
+    bool killed = WIFSIGNALED(status);
+
+    (void)snprintf(hosts->how, sizeof hosts->how, "node %" PRIu32 " (%s) did not join: %s %d",
+                   number, hosts->list[number - 1].name,
+                   killed ? "its ssh was killed by signal" : "ssh ended with status",
+                   killed ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+bool mst_hosts_too_few(const struct mst_hosts *hosts, uint32_t needed)
+{
+    return hosts->count + 1 - hosts->failed < needed;
 }
 
 void mst_hosts_look(struct mst_run_job *job)
@@ -371,9 +375,10 @@ void mst_hosts_look(struct mst_run_job *job)
         if (has_joined(job, i + 1) || job->end.how != MST_GOES_ON) {
             continue;
         }
-        say_how(host, i + 1, status);
+        tell_how(hosts, i + 1, status);
+        mst_say("%s", hosts->how);
         hosts->failed++;
-        if (hosts->count + 1 - hosts->failed < job->options->nodes_min) {
+        if (mst_hosts_too_few(hosts, job->options->nodes_min)) {
             job->end.launch_code = MST_EXIT_LAUNCHER;
             mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
         }

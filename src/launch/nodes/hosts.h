@@ -21,8 +21,9 @@ struct mst_ssh_host {
 struct mst_hosts {
     struct mst_ssh_host *list; /* of the other nodes: the first is node 1 */
     uint32_t count;
-    uint32_t slots;  /* of each host; 0: the file does not say */
-    uint32_t failed; /* whose node never joined, and will not */
+    uint32_t slots;               /* of each host; 0: the file does not say */
+    uint32_t failed;              /* whose node never joined, and will not */
+    char how[HOST_NAME_MAX + 96]; /* of the last of these */
 };
 
 struct mst_run_job;
@@ -39,6 +40,9 @@ int mst_hosts_start(struct mst_run_job *job);
 /* On the loop, after a SIGCHLD: an ssh that ended before its node joined leaves the run without
  * that node, and ends it where too few can come. */
 void mst_hosts_look(struct mst_run_job *job);
+
+/* Fewer nodes can come than the run needs; the last one to fail is the cause. */
+bool mst_hosts_too_few(const struct mst_hosts *hosts, uint32_t needed);
 
 /* The run is over: waits for what the others still print, for some seconds at most. */
 void mst_hosts_finish(struct mst_hosts *hosts);
