@@ -90,8 +90,9 @@ bool mst_variables_set(struct mst_environment *environment, const struct mst_run
             set(environment, NCCL_ERRORS, "1")) &&
            set_given(environment, "MUSTER_MAX_SIZE", options->max_size) &&
            set_given(environment, "MUSTER_SIZE_MULTIPLE", options->size_multiple) &&
-           (options->replace_wait_ms < 0 ||
-            set_number(environment, "MUSTER_REPLACE_WAIT", (uint64_t)options->replace_wait_ms)) &&
+           (options->replace_wait_ms >= 0
+                ? set_number(environment, "MUSTER_REPLACE_WAIT", (uint64_t)options->replace_wait_ms)
+                : set(environment, "MUSTER_REPLACE_WAIT", NULL)) &&
            (job->nodes.secret[0] == '\0' ||
             set(environment, "MUSTER_SECRET_FILE", job->nodes.secret)) &&
            (!options->insecure || set(environment, "MUSTER_INSECURE", "1"));

@@ -310,6 +310,14 @@ def test_the_ranks_get_the_time_of_the_flag(muster, flags, told):
     assert (done.returncode, done.stdout) == (0, f"<{told}>\n")
 
 
+def test_the_time_of_a_run_around_is_not_that_of_this_one(muster, env):
+    """`muster run` is started by a rank whose own run has a time to wait. The ranks of the inner run
+    do not get that time."""
+    done = muster("run", "-n", 1, "--no-label", "--", "sh", "-c", 'echo "<$MUSTER_REPLACE_WAIT>"',
+                  env={**env, "MUSTER_INDEX": "0", "MUSTER_REPLACE_WAIT": "7000"})
+    assert (done.returncode, done.stdout) == (0, "<>\n")
+
+
 def test_a_time_behind_a_blank_is_refused(muster):
     """`--replace-wait 5s` is typed. It is refused with the form that means it: the time would be taken
     for the program."""
