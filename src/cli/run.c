@@ -127,10 +127,29 @@ static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *
     return MST_CLI_OK;
 }
 
+static int check_input(const struct mst_cli *cli, const struct mst_run_options *options)
+{
+    if (options->join == NULL && options->input != MST_RUN_NO_INPUT &&
+        options->input >= mst_run_indices(options)) {
+        return mst_cli_usage(cli, "--input %u: the indices of the job are 0 to %u",
+                             (unsigned)options->input, (unsigned)mst_run_indices(options) - 1);
+    }
+    if (options->hosts != NULL && options->input != MST_RUN_NO_INPUT &&
+        options->input >= options->nproc + options->spares) {
+        return mst_cli_usage(cli,
+                             "--input %u: with --hostfile the standard input is for a rank of this "
+                             "host, 0 to %u",
+                             (unsigned)options->input,
+                             (unsigned)(options->nproc + options->spares) - 1);
+    }
+    return MST_CLI_OK;
+}
+
 static int check(const struct mst_cli *cli, const struct mst_run_options *options)
 {
     char error[256];
     int64_t ms;
+    int code;
 
     if (cli->argument_count == 0) {
         return mst_cli_usage(cli,
@@ -166,12 +185,8 @@ static int check(const struct mst_cli *cli, const struct mst_run_options *option
         return mst_cli_usage(cli, "--max-size %u is less than the %u ranks of the job",
                              (unsigned)options->max_size, (unsigned)options->size);
     }
-    if (options->join == NULL && options->input != MST_RUN_NO_INPUT &&
-        options->input >= mst_run_indices(options)) {
-        return mst_cli_usage(cli, "--input %u: the indices of the job are 0 to %u",
-                             (unsigned)options->input, (unsigned)mst_run_indices(options) - 1);
-    }
-    return check_nodes(cli, options);
+    code = check_input(cli, options);
+    return code == MST_CLI_OK ? check_nodes(cli, options) : code;
 }
 
 /* Settings that the ranks read too are passed on to them. */

@@ -209,8 +209,8 @@ def test_a_file_that_is_wrong_is_refused(muster, tmp_path, text, words):
 
 
 def test_flags_that_contradict_a_file_are_refused(muster, tmp_path):
-    """`--hostfile` is given with more nodes than hosts, without a file, with `--join`, or with an
-    ssh that is not there. One line says what to do."""
+    """`--hostfile` is given with more nodes than hosts, without a file, with `--join`, with an
+    ssh that is not there, or with the input for a rank of another host. One line says what to do."""
     file = tmp_path / "hosts"
     file.write_text("localhost\n")
     done = muster("run", "--hostfile", file, "--nnodes", 2, "--", "true")
@@ -220,5 +220,7 @@ def test_flags_that_contradict_a_file_are_refused(muster, tmp_path):
     done = muster("run", "--hostfile", file, "--join", "a:1", "-j", "x", "--", "true")
     assert done.returncode == 2 and "leave out --join" in done.stderr
     file.write_text("localhost\nnowhere.invalid\n")
+    done = muster("run", "--hostfile", file, "-n", 2, "--input", 2, "--", "true")
+    assert done.returncode == 2 and "for a rank of this host, 0 to 1" in done.stderr
     done = muster("run", "--hostfile", file, "--ssh", "no-such-ssh", "--listen", "127.0.0.1:0", "--", "true")
     assert done.returncode == 125 and "'no-such-ssh' for nowhere.invalid cannot be started" in done.stderr
