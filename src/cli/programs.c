@@ -53,8 +53,8 @@ static uint32_t count(char *const *words)
 static int refuse_flag(const struct mst_cli *cli, const char *flag)
 {
     return mst_cli_usage(cli,
-                         "%.*s after ':': only -n may differ between programs; put it before the "
-                         "first one",
+                         "%.*s after ':': only -n and -m may differ between programs; put it "
+                         "before the first one",
                          (int)strcspn(flag, "="), flag);
 }
 

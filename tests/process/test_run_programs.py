@@ -86,18 +86,18 @@ def test_a_colon_at_the_end_is_an_argument(muster):
     (["true", ":", "-n", "2"], "the program after ':' is missing, as in : -n 4 -- PROGRAM"),
     ([":", "true"], "the program before ':' is missing, as in -n 1 -- PROGRAM : ..."),
     (["true", ":", "--max-restarts", "3", "true"],
-     "--max-restarts after ':': only -n may differ between programs; put it before the first one"),
+     "--max-restarts after ':': only -n and -m may differ between programs; put it before the first one"),
     (["true", ":", "-x", "A=1", "true"],
-     "-x after ':': only -n may differ between programs; put it before the first one"),
+     "-x after ':': only -n and -m may differ between programs; put it before the first one"),
     (["true", ":", "-r", "3", "true"],
-     "--redirects after ':': only -n may differ between programs; put it before the first one"),
+     "--redirects after ':': only -n and -m may differ between programs; put it before the first one"),
     (["true", ":", "--rdzv-endpoint=a:1", "true"],
-     "--rdzv-endpoint after ':': only -n may differ between programs; put it before the first one"),
+     "--rdzv-endpoint after ':': only -n and -m may differ between programs; put it before the first one"),
     (["true", ":", "--help"], "--help stands before the first program"),
     (["true", ":", "-n", "none", "true"], "setting nproc: 'none' is no number from 1 to 65536"),
 ])
 def test_what_is_wrong_about_a_program_is_said(muster, words, line):
-    """A program of a run is missing, or has another flag than `-n`. One line says what is wrong, and
+    """A program of a run is missing, or has another flag than `-n` and `-m`. One line says what is wrong, and
     nothing runs."""
     done = muster("run", *words)
     assert (done.returncode, done.stderr) == (2, f"muster run: {line}\n")
