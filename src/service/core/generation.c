@@ -195,6 +195,7 @@ static void settle_seal(struct mst_job *job)
         await_places(round);
         return;
     }
+    mst_alarm_clear(job->core, &round->replace_alarm);
     seating = mst_seating_plan(job);
     /* Without survivors the next generation has no predecessors, and its own condition. */
     if (seating.survivors == 0 || seating.seats < mst_generation_min_size(job)) {

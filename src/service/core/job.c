@@ -152,6 +152,10 @@ void mst_job_adopt(struct mst_job *job, const struct mst_open *open)
         job->grow = open->grow;
         mst_job_mark(job);
     }
+    if ((job->max_size == 0 && open->max_size != 0) ||
+        (job->size_multiple == 0 && open->size_multiple != 0)) {
+        mst_job_mark(job); /* a seal may wait for ranks that have no seat any more */
+    }
     job->min_size = either(job->min_size, open->min_size);
     job->max_size = either(job->max_size, open->max_size);
     job->size_multiple = either(job->size_multiple, open->size_multiple);
