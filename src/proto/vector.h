@@ -18,6 +18,11 @@ static inline bool mst_vector_reduced_by(enum mst_reduce reduce)
            (reduce >= MST_REDUCE_XOR && reduce <= MST_REDUCE_MAX_DOUBLE);
 }
 
+static inline bool mst_vector_of_doubles(enum mst_reduce reduce)
+{
+    return reduce >= MST_REDUCE_SUM_DOUBLE && reduce <= MST_REDUCE_MAX_DOUBLE;
+}
+
 static inline void mst_vector_put(unsigned char *vector, size_t element, int64_t number)
 {
     unsigned char *at = vector + element * MST_VECTOR_ELEMENT;

@@ -229,6 +229,18 @@ static void add_parts(struct mst_round *round)
     round->kept_bytes = 0;
 }
 
+/* A single contribution was not added to any. */
+static void unify_nans(struct mst_round *round)
+{
+    unsigned char *bytes = round->value->bytes;
+
+    for (size_t i = 0; i < round->data_size / ELEMENT; i++) {
+        if (is_nan(load(bytes + i * ELEMENT))) {
+            store(bytes + i * ELEMENT, NOT_A_NUMBER);
+        }
+    }
+}
+
 muster_status mst_reduce_finish(struct mst_round *round)
 {
     if (round->reduce == MST_REDUCE_SUM) {
@@ -243,6 +255,9 @@ muster_status mst_reduce_finish(struct mst_round *round)
     }
     if (round->reduce == MST_REDUCE_SUM_DOUBLE) {
         add_parts(round);
+    }
+    if (mst_vector_of_doubles(round->reduce)) {
+        unify_nans(round);
     }
     return MUSTER_OK;
 }
