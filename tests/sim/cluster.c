@@ -648,6 +648,12 @@ void sim_cluster_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
     }
 }
 
+/* An ended session watches nothing, although its worker may still be busy. */
+static bool wants_to_watch(const struct sim_proc *proc)
+{
+    return !proc->ended && proc->tasks->watch_tag == 0;
+}
+
 void sim_cluster_step(struct sim *sim, struct sim_proc *proc)
 {
     if (proc->kind == SIM_WORKER) {
@@ -655,8 +661,7 @@ void sim_cluster_step(struct sim *sim, struct sim_proc *proc)
     } else {
         coordinator_step(sim, proc);
     }
-    if (proc->alive && !proc->ended && proc->tasks->watch_tag == 0 &&
-        proc->tasks->watch_ns <= sim->now_ns) {
+    if (proc->alive && wants_to_watch(proc) && proc->tasks->watch_ns <= sim->now_ns) {
         watch(sim, proc);
     }
 }
