@@ -96,6 +96,14 @@ static struct sim_conn *conn_of(struct sim *sim, struct mst_conn id)
     return sim->net.conns[id.id - 1];
 }
 
+/* Without memory the service serves this one no better than a broken cable does. */
+static void unserved(const struct sim *sim, const struct sim_conn *conn)
+{
+    if (conn->proc->troubled_ns < sim->now_ns) {
+        conn->proc->troubled_ns = sim->now_ns;
+    }
+}
+
 /* Nothing leaves before what it depends on is kept. Effects for a connection that is gone by now
  * are allowed: the shell drops them. */
 static void drain(struct sim *sim)
@@ -109,6 +117,9 @@ static void drain(struct sim *sim)
         if (conn->codec && effect->type == MST_EFFECT_REPLY) {
             sim_saw_reply(sim, conn, effect->reply);
             hang_up = mst_native_service_answer(conn->codec, effect->reply) != MUSTER_OK;
+            if (hang_up || effect->reply->status == MUSTER_ENOMEM) {
+                unserved(sim, conn);
+            }
             if (hang_up) {
                 sim_tell(sim,
                          "service: connection %" PRIu64 " of pid=%" PRIu64 ": no room for a reply",
@@ -211,6 +222,9 @@ static void serve(struct sim *sim, struct sim_conn *conn)
         ok = admit(sim, conn);
     }
     ok = ok && feed(sim, conn);
+    if (!ok) {
+        unserved(sim, conn);
+    }
     if (!conn->codec) {
         sim_net_close(sim, conn, SIM_SERVICE);
         return;
