@@ -222,8 +222,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_restart_abort(muster_restart *re
  * that follows, and returns EINTERRUPTED, to be returned from fn. If nothing has interrupted this
  * rank after `timeout_ms`, it is a fault of #index: all ranks are interrupted, #index as well, and
  * continue in their processes. The record then has MUSTER_FAULT_FAILED about #index, with the code
- * ELOST, and a text that names both ends. This rank has no fault in any case, and no report of
- * this kind is recorded beside another fault.
+ * ELOST, and a text that names both ends. This rank has no fault, unless #index is no rank of its
+ * generation, and no report of this kind is recorded beside another fault.
  *
  * timeout_ms: 0: a fault at once; negative: 3/2 of the lease, within which the loss of a host is
  * known. The wait is not limited while the service is away, and it is no hang. `index` is not a
