@@ -189,7 +189,7 @@ muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round,
         }
     } else if (round->reduce == MST_REDUCE_EQUAL) {
         part->differs = !mst_slice_equal(data, mst_blob_slice(round->value));
-    } else if (round->arrived > 0) { /* the first one is the value already */
+    } else if (round->arrived > 0 && data.size > 0) { /* the first one is the value already */
         fold(round, round->value->bytes, data);
     }
     return status;
