@@ -519,6 +519,10 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
     struct sim_asked *asked = asked_find(conn, request->id);
 
     sim_node_over(sim);
+    /* The service has just hung up on it, and drops what it had sent by then. */
+    if (request->command != MST_OPEN && sim_service_clock(sim) < member->cut_ns) {
+        return;
+    }
     if (!asked) {
         if (conn->asked_count == SIM_ASKED_MAX) {
             sim_fail(sim, SIM_P_ANSWER_AT_ONCE, "%u requests without an answer", SIM_ASKED_MAX);
