@@ -304,6 +304,8 @@ void mst_typed_open_pty(struct mst_typed *typed, int pty)
     (void)pthread_mutex_lock(&typed->lock);
     set_next(typed, pty, true);
     (void)pthread_mutex_unlock(&typed->lock);
+    /* Before the program asks: what is typed early is echoed by its own terminal only. */
+    (void)make_raw(typed);
     mst_system_event_ring(typed->bell);
 }
 

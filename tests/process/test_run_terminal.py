@@ -59,6 +59,15 @@ def test_what_is_typed_is_edited_and_echoed_once(terminal):  # noqa: F811
     assert screen.everything() == ["name? me", "hello me"]
 
 
+def test_the_users_terminal_echoes_nothing_from_the_start(terminal):  # noqa: F811
+    """The program starts. The user's own terminal is raw by then, so what is typed at once is
+    echoed once, by the program's terminal."""
+    screen = terminal("run", "--", "sh", "-c", "stty -a -F $OUTER | grep -ow -e -icanon -e -echo | tr '\\n' ' '",
+                      script="export OUTER=$(tty); {run}")
+    assert screen.ended() == 0
+    assert screen.everything() == ["-icanon -echo"]
+
+
 def test_ctrl_c_ends_the_run_and_the_terminal_is_as_before(terminal):  # noqa: F811
     """Ctrl-C is typed. The run is stopped by SIGINT as ever, exit code 130, and the terminal has the
     modes that it had before."""
