@@ -76,6 +76,7 @@ def test_a_client_on_a_full_disk(serve, env, started, small_disk):  # noqa: F811
     key, said = client.fill()
     why = (f"the journal's disk is full: {small_disk}/journal/0000000001.journal: {FULL}")
     assert said == f"{key} put '{key}': the service cannot keep it: {why}"
+    until(lambda: http.get("/readyz")[0] == 503)  # told at the end of the turn that refused
     assert http.get("/readyz")[0::2] == (503, f"journal: {why}\n")
     assert http.get("/livez")[0] == 200
     renewals = http.metrics().value("muster_heartbeat_interval_seconds_count")
