@@ -333,20 +333,10 @@ static void queue_again(struct mst_client *client)
     }
 }
 
-/* A service that refuses a request at the protocol, as an older one may, hangs up each time that it
- * is sent again. */
-static bool lasted(const struct mst_client *client)
-{
-    return client->state == MST_CLIENT_STATE_ONLINE &&
-           client->now_ns >= mst_after_ns(client->open.sent_ns, BACKOFF_MAX_NS);
-}
-
 static void offline(struct mst_client *client)
 {
-    uint64_t half;
+    uint64_t half = client->backoff_ns / 2;
 
-    client->backoff_ns = lasted(client) ? BACKOFF_MIN_NS : client->backoff_ns;
-    half = client->backoff_ns / 2;
     client->state = MST_CLIENT_STATE_WAITING;
     client->attempt_ns =
         mst_after_ns(client->now_ns, half + mst_prng_below(&client->prng, half + 1));
@@ -492,6 +482,7 @@ static void opened(struct mst_client *client, const struct mst_reply *reply)
     }
     client->state = MST_CLIENT_STATE_ONLINE;
     client->attempt_ns = NEVER;
+    client->backoff_ns = BACKOFF_MIN_NS;
     if (reply->number > 0) {
         client->lease_ns = mst_after_ns(0, (uint64_t)reply->number * NS_PER_MS);
     }

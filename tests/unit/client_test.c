@@ -629,39 +629,6 @@ static void what_the_session_asks_for_is_asked_for_again(void **state)
     }
 }
 
-/* A service, an older one for example, resumes the session, and hangs up at a request that it does
- * not know, each time. The client waits longer each time, up to a second. A connection that lasted
- * that long begins anew. [Silence and coming back] */
-static void a_request_that_ends_each_connection_is_no_storm(void **state)
-{
-    uint64_t wait_ns = 0, round_ns = 0;
-    struct stage stage;
-
-    (void)state;
-    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
-    stage_open(&stage);
-    for (int i = 0; i < 10; i++) {
-        mst_client_disconnected(stage.client, stage.now_ns);
-        round_ns = mst_client_deadline_ns(stage.client) - stage.now_ns;
-        stage.now_ns = mst_client_deadline_ns(stage.client);
-        mst_client_tick(stage.client, stage.now_ns);
-        stage_drain(&stage);
-        mst_client_connected(stage.client, stage.now_ns);
-        stage_drain(&stage);
-        stage_reply(&stage, stage_opened(&stage, stage.sent[stage.sent_count - 1].id));
-        stage_drain(&stage);
-        assert_true(mst_client_online(stage.client));
-        wait_ns += round_ns;
-    }
-    assert_true(round_ns >= 500 * MS && round_ns <= 1000 * MS);
-    assert_true(wait_ns >= 2000 * MS);
-    stage.now_ns += 1000 * MS;
-    mst_client_disconnected(stage.client, stage.now_ns);
-    assert_true(mst_client_deadline_ns(stage.client) - stage.now_ns <= 10 * MS);
-    stage_forget(&stage);
-    stage_fini(&stage);
-}
-
 /* The service says that this session was lost. Every open call ends with that, and so does every
  * later one. */
 static void ends_when_it_was_given_up(void **state)
@@ -972,7 +939,6 @@ int main(void)
         cmocka_unit_test(a_waiting_read_holds_nothing_back),
         cmocka_unit_test(follows_the_view),
         cmocka_unit_test(what_the_session_asks_for_is_asked_for_again),
-        cmocka_unit_test(a_request_that_ends_each_connection_is_no_storm),
         cmocka_unit_test(ends_when_it_was_given_up),
         cmocka_unit_test(a_generation_that_is_over_ends_no_session),
         cmocka_unit_test(a_refused_claim_names_the_holder),
