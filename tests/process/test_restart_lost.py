@@ -17,25 +17,25 @@ def faults(job, mark, generation):
             if event.what == "fault" and event["entry"] == str(generation)}
 
 
-def test_a_broken_connection_to_a_dead_peer_is_no_fault_of_the_survivor(either_job):
+def test_a_broken_connection_to_a_dead_peer_is_no_fault_of_the_survivor(job):
     """Two ranks lose their connections to a third one, which is killed. They wait, each is
     interrupted, and the record has the death alone: nothing is said about the survivors, which
     keep their processes."""
-    either_job.run(3, "--max-restarts", 0, "--min-size", 1)
-    ranks = either_job.entered(3)
-    mark = either_job.mark()
-    either_job.order(ranks[:2], "lost 2 60000")
-    either_job.wait("loses", 2, mark)
+    job.run(3, "--max-restarts", 0, "--min-size", 1)
+    ranks = job.entered(3)
+    mark = job.mark()
+    job.order(ranks[:2], "lost 2 60000")
+    job.wait("loses", 2, mark)
     os.kill(ranks[2].pid, signal.SIGKILL)
-    again = either_job.entered(2, mark, generation=2, iteration=1, size=2)
+    again = job.entered(2, mark, generation=2, iteration=1, size=2)
     assert pids(again) == pids(ranks[:2])
-    returned = either_job.wait("returns", 2, mark)
+    returned = job.wait("returns", 2, mark)
     assert {event["status"] for event in returned} == {"-12"}  # EINTERRUPTED
-    assert faults(either_job, mark, 2) == {("signal", 2, signal.SIGKILL, "")}
-    assert not either_job.runner.log.having("failed")
-    either_job.order(again, "ok")
-    either_job.finish(2, mark)
-    either_job.ended(None)
+    assert faults(job, mark, 2) == {("signal", 2, signal.SIGKILL, "")}
+    assert not job.runner.log.having("failed")
+    job.order(again, "ok")
+    job.finish(2, mark)
+    job.ended(None)
 
 
 def test_a_broken_connection_to_a_living_peer_is_a_fault_of_that_peer(either_job):
