@@ -4,6 +4,8 @@
 import json
 import re
 
+import pytest
+
 from conftest import BUILD
 from running import Run, until
 
@@ -63,3 +65,14 @@ class Loop(Run):
         begins = [re.match(r"\[(\d+)\]: begins at=(\d+)", line)
                   for line in self.out.having("]: begins ")]
         return {int(found[1]): int(found[2]) for found in begins}
+
+
+@pytest.fixture
+def loop(spawn, muster, env, tmp_path):
+    directory = tmp_path / "saved"
+    directory.mkdir()
+
+    def start(size, *flags, **settings):
+        return Loop(spawn, muster, env, directory, size, *flags, **settings)
+
+    return start

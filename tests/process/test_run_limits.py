@@ -13,20 +13,9 @@ import pytest
 
 from conftest import free_port
 from running import Run
-from saving import Loop
+from saving import Loop, loop  # noqa: F401
 
 STAYS = "echo up; while :; do sleep 0.05; done"
-
-
-@pytest.fixture
-def loop(spawn, muster, env, tmp_path):
-    directory = tmp_path / "saved"
-    directory.mkdir()
-
-    def start(size, *flags, **settings):
-        return Loop(spawn, muster, env, directory, size, *flags, **settings)
-
-    return start
 
 
 def test_a_run_ends_when_its_time_is_over(spawn, tmp_path):
@@ -67,7 +56,7 @@ def test_a_run_that_ends_before_is_as_without_it(muster, script, code):
     assert muster("run", "-n", 2, "--max-time", "1h", "--", "sh", "-c", script).returncode == code
 
 
-def test_ranks_that_take_notices_save(loop):
+def test_ranks_that_take_notices_save(loop):  # noqa: F811
     """The time of --max-time is over, and a rank takes notices of preemption. The ranks are not
     signalled: all save one step, and the run ends with 75."""
     job = loop(2, "--max-time", "8s")
@@ -78,7 +67,7 @@ def test_ranks_that_take_notices_save(loop):
     assert "preempted: step " in job.last_line()
 
 
-def test_ranks_that_have_not_saved_are_ended(loop, tmp_path):
+def test_ranks_that_have_not_saved_are_ended(loop, tmp_path):  # noqa: F811
     """The ranks have had a notice because of --max-time, and one does not save in the time of the
     notice. The ranks are ended, and the run ends with 124."""
     report = tmp_path / "report.json"
@@ -88,7 +77,7 @@ def test_ranks_that_have_not_saved_are_ended(loop, tmp_path):
     assert json.loads(report.read_text())["first_cause"]["kind"] == "max-time"
 
 
-def test_all_nodes_end_by_the_time_of_node_0(loop, spawn, muster, env):
+def test_all_nodes_end_by_the_time_of_node_0(loop, spawn, muster, env):  # noqa: F811
     """The run has several nodes, and node 0 a --max-time. All end with 124 and the same last line."""
     port = free_port()
     first = loop(1, "--nnodes", 2, "--listen", f"127.0.0.1:{port}", "--insecure", "--max-time", "10s",

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import MUSTER, WAIT_S, free_port
 from running import until
-from saving import LOOP, Loop
+from saving import LOOP, Loop, loop  # noqa: F401
 from wire import OK, Wire
 
 GRACE_S = 8
@@ -25,18 +25,7 @@ SAYS_FIRST = "20s"  # then what has not ended by itself is killed
 PAGE = 2000  # more keys than the service lists at once
 
 
-@pytest.fixture
-def loop(spawn, muster, env, tmp_path):
-    directory = tmp_path / "saved"
-    directory.mkdir()
-
-    def start(size, *flags, **settings):
-        return Loop(spawn, muster, env, directory, size, *flags, **settings)
-
-    return start
-
-
-def test_sigterm_is_a_notice_and_the_job_goes_on_later(loop):
+def test_sigterm_is_a_notice_and_the_job_goes_on_later(loop):  # noqa: F811
     """`muster run` gets SIGTERM, and a rank takes notices. The ranks are not signalled: all save
     one step, and the run ends with 75. Run again, all begin at that step."""
     first = loop(3).trains()
@@ -52,7 +41,7 @@ def test_sigterm_is_a_notice_and_the_job_goes_on_later(loop):
     assert second.began_at() == {0: step, 1: step, 2: step}
 
 
-def test_what_a_preempted_run_says_to_type_goes_on(loop, env, muster, tmp_path):
+def test_what_a_preempted_run_says_to_type_goes_on(loop, env, muster, tmp_path):  # noqa: F811
     """A job has been preempted, and all have saved. The last line says which step, by how many,
     and the command that goes on from there, as a shell takes it; on several nodes, or where
     the run is asked for again, without the command."""
@@ -68,7 +57,7 @@ def test_what_a_preempted_run_says_to_type_goes_on(loop, env, muster, tmp_path):
     assert "preempted: step" not in done.stderr
 
 
-def test_sigterm_again_and_again_is_the_same_notice(loop):
+def test_sigterm_again_and_again_is_the_same_notice(loop):  # noqa: F811
     """SIGTERM comes again and again. It is the same notice."""
     job = loop(2, LOOP_SLOW=1).trains()
     for _ in range(5):
@@ -82,7 +71,7 @@ def test_sigterm_again_and_again_is_the_same_notice(loop):
     assert len(job.log.having("Terminated: a notice")) == 1
 
 
-def test_sigint_ends_a_run_as_ever(loop):
+def test_sigint_ends_a_run_as_ever(loop):  # noqa: F811
     """`muster run` gets SIGINT; or no rank takes notices; or signals are no source. The run ends
     as ever."""
     job = loop(2).trains()
@@ -92,7 +81,7 @@ def test_sigint_ends_a_run_as_ever(loop):
     assert job.log.having("Interrupt: stopping within")
 
 
-def test_without_a_handle_sigterm_ends_a_run_as_ever(loop):
+def test_without_a_handle_sigterm_ends_a_run_as_ever(loop):  # noqa: F811
     """`muster run` gets SIGINT; or no rank takes notices; or signals are no source. The run ends
     as ever."""
     job = loop(2, LOOP_DEAF=1).trains()
@@ -102,7 +91,7 @@ def test_without_a_handle_sigterm_ends_a_run_as_ever(loop):
     assert job.last_line() == "muster run: stopped by signal 15 (Terminated)"
 
 
-def test_signals_are_no_source_if_they_are_not_named(loop):
+def test_signals_are_no_source_if_they_are_not_named(loop):  # noqa: F811
     """`muster run` gets SIGINT; or no rank takes notices; or signals are no source. The run ends
     as ever."""
     job = loop(2, "--preempt-sources", "none").trains()
@@ -111,7 +100,7 @@ def test_signals_are_no_source_if_they_are_not_named(loop):
     assert job.log.having("Terminated: stopping within")
 
 
-def test_another_signal_may_be_the_notice(loop):
+def test_another_signal_may_be_the_notice(loop):  # noqa: F811
     """`--preempt-signals` names other signals. Those are notices, and not passed on."""
     job = loop(2, "--preempt-signals", "USR1,SIGHUP").trains()
     job.run.signal(signal.SIGUSR1)
@@ -130,7 +119,7 @@ def test_what_is_no_signal_is_refused_before_anything_runs(muster, env):
     assert "'TREM' is no signal" in muster("run", "--", "true").stderr
 
 
-def test_a_signal_may_be_named_by_its_number(loop):
+def test_a_signal_may_be_named_by_its_number(loop):  # noqa: F811
     """A signal is named by its number: that one is the notice. What is no signal is refused
     before anything runs."""
     job = loop(2, "--preempt-signals", int(signal.SIGUSR2)).trains()
@@ -144,7 +133,7 @@ def state_of(pid):
         return stat.read().rpartition(")")[2].split()[0]
 
 
-def test_the_time_ends_while_it_is_asked_who_has_saved(loop):
+def test_the_time_ends_while_it_is_asked_who_has_saved(loop):  # noqa: F811
     """The time of the notice ends while the service is still asked which ranks have saved. Its
     answer counts."""
     job = loop(2, "--preempt-grace", f"{GRACE_S}s", LOOP_LINGER=1).trains()
@@ -170,7 +159,7 @@ def test_the_time_ends_while_it_is_asked_who_has_saved(loop):
     assert not job.log.having("the time of the notice is over")
 
 
-def test_what_ranks_end_with_after_the_save_does_not_matter(loop):
+def test_what_ranks_end_with_after_the_save_does_not_matter(loop):  # noqa: F811
     """Ranks end with 0 after the save by all. The run ends with 75."""
     job = loop(2, LOOP_END=0).trains()
     job.run.signal(signal.SIGTERM)
@@ -178,7 +167,7 @@ def test_what_ranks_end_with_after_the_save_does_not_matter(loop):
     job.saved_by_all()
 
 
-def test_who_had_not_saved_is_the_last_line(loop, tmp_path):
+def test_who_had_not_saved_is_the_last_line(loop, tmp_path):  # noqa: F811
     """A rank does not save in time. The ranks are ended; the last line says which step was
     agreed, how many had saved it, and which had not."""
     report = tmp_path / "report.json"
@@ -205,7 +194,7 @@ def test_who_had_not_saved_is_the_last_line(loop, tmp_path):
     }
 
 
-def test_the_report_tells_the_save(loop, tmp_path):
+def test_the_report_tells_the_save(loop, tmp_path):  # noqa: F811
     """`--report` has the agreed step, whether and by how many it was saved, and the missing
     ranks."""
     report = tmp_path / "report.json"
@@ -220,7 +209,7 @@ def test_the_report_tells_the_save(loop, tmp_path):
     }
 
 
-def test_the_report_tells_what_was_saved_and_not_what_was_agreed_after_it(loop, tmp_path):
+def test_the_report_tells_what_was_saved_and_not_what_was_agreed_after_it(loop, tmp_path):  # noqa: F811
     """A second notice comes when all have saved, and is agreed upon while the ranks leave. The
     report has the step that was saved, not the one that was agreed upon after it."""
     report = tmp_path / "report.json"
@@ -239,7 +228,7 @@ def test_the_report_tells_what_was_saved_and_not_what_was_agreed_after_it(loop, 
     assert (told["saved"], told["agreed_step"]) == (True, step)
 
 
-def test_strange_keys_keep_no_run_from_its_end(loop, env):
+def test_strange_keys_keep_no_run_from_its_end(loop, env):  # noqa: F811
     """A client has written thousands of keys with names that are none where agreements are kept.
     The run asks no further than to the first page that ends with one, and ends."""
     job = loop(2).trains()
@@ -253,7 +242,7 @@ def test_strange_keys_keep_no_run_from_its_end(loop, env):
     job.saved_by_all()
 
 
-def test_a_lost_rank_is_not_waited_for(loop):
+def test_a_lost_rank_is_not_waited_for(loop):  # noqa: F811
     """A rank dies while the others wait for its save. They learn of it, and the step is not
     called saved."""
     job = loop(2, "--max-restarts", 0, "--grace", SAYS_FIRST, LOOP_SLOW=1).trains()
@@ -271,7 +260,7 @@ def test_a_lost_rank_is_not_waited_for(loop):
 # ---- several nodes ----
 
 
-def test_all_nodes_end_with_75(loop, spawn, muster, env, tmp_path):
+def test_all_nodes_end_with_75(loop, spawn, muster, env, tmp_path):  # noqa: F811
     """The run has several nodes, and one has notice. All end with 75."""
     port = free_port()
     first = loop(1, "--nnodes", 2, "--listen", f"127.0.0.1:{port}", "--insecure", LOOP_END=0)
@@ -284,7 +273,7 @@ def test_all_nodes_end_with_75(loop, spawn, muster, env, tmp_path):
     first.saved_by_all(2)
 
 
-def test_the_noticed_leave_and_the_others_go_on(loop):
+def test_the_noticed_leave_and_the_others_go_on(loop):  # noqa: F811
     """The noticed ranks leave, by choice (`MUSTER_PREEMPT_LEAVE=noticed`). The others go on in
     their processes, and their end is that of the run."""
     job = loop(3, "--min-size", 1, LOOP_RUN=1, LOOP_MORE=20, MUSTER_PREEMPT_LEAVE="noticed").trains()
@@ -298,7 +287,7 @@ def test_the_noticed_leave_and_the_others_go_on(loop):
     assert len(set(job.saved().values())) == 1
 
 
-def test_all_were_to_leave_and_one_is_killed_before_it_has(loop):
+def test_all_were_to_leave_and_one_is_killed_before_it_has(loop):  # noqa: F811
     """All were to leave after the save, and a rank is killed before they have. The others are
     called to the next generation, where the same notice is acted on once more: they save,
     leave, and the run ends with 75. [preemption / Postponed, taken back, and again]"""
@@ -316,7 +305,7 @@ def test_all_were_to_leave_and_one_is_killed_before_it_has(loop):
     job.saved_by_all()
 
 
-def test_a_noticed_node_leaves_and_the_others_go_on(loop, spawn, muster, env, tmp_path):
+def test_a_noticed_node_leaves_and_the_others_go_on(loop, spawn, muster, env, tmp_path):  # noqa: F811
     """All ranks of a node are noticed, not of node 0, which has the service. It ends with 75 at
     once, and says that the others go on; those do."""
     port = free_port()
@@ -337,7 +326,7 @@ def test_a_noticed_node_leaves_and_the_others_go_on(loop, spawn, muster, env, tm
     assert first.run.wait() == 0, first.log.lines
 
 
-def test_node_0_that_is_noticed_alone_stays_for_its_service(loop, spawn, muster, env):
+def test_node_0_that_is_noticed_alone_stays_for_its_service(loop, spawn, muster, env):  # noqa: F811
     """All ranks of node 0 are noticed. It says that it stays for its service until the others
     have ended, and ends with 75 then."""
     port = free_port()
@@ -353,7 +342,7 @@ def test_node_0_that_is_noticed_alone_stays_for_its_service(loop, spawn, muster,
     assert len(first.log.having("stays until")) == 1
 
 
-def test_who_went_on_after_the_noticed_left_and_died_is_a_failure(loop):
+def test_who_went_on_after_the_noticed_left_and_died_is_a_failure(loop):  # noqa: F811
     """A rank that went on dies when no other is left. That is the run's failure, 137 after
     SIGKILL: 75 says that all is saved and nothing happened since."""
     job = loop(2, "--min-size", 1, LOOP_RUN=1, MUSTER_PREEMPT_LEAVE="noticed").trains()
@@ -369,7 +358,7 @@ def test_who_went_on_after_the_noticed_left_and_died_is_a_failure(loop):
     assert re.match(r"muster run: first cause: rank [01] \(#1, pid ", job.last_line())
 
 
-def test_ranks_that_saved_different_steps_are_told_in_the_last_line(loop):
+def test_ranks_that_saved_different_steps_are_told_in_the_last_line(loop):  # noqa: F811
     """The ranks save different steps. The last line says that not all have saved the agreed one."""
     job = loop(2, "--max-restarts", 0, LOOP_OTHER=1).trains()
     job.run.signal(signal.SIGTERM)
@@ -395,7 +384,7 @@ def scontrol(env, tmp_path):
     return asked
 
 
-def test_requeue_is_asked_once_and_after_the_save(loop, scontrol, tmp_path):
+def test_requeue_is_asked_once_and_after_the_save(loop, scontrol, tmp_path):  # noqa: F811
     """`--requeue` in a Slurm job: `scontrol requeue` is called once, after the save by all; never
     without it."""
     report = tmp_path / "report.json"
@@ -410,7 +399,7 @@ def test_requeue_is_asked_once_and_after_the_save(loop, scontrol, tmp_path):
     assert json.loads(report.read_text())["preemption"]["requeue"] == "scontrol"
 
 
-def test_the_signal_once_more_while_it_is_asked(loop, scontrol, tmp_path):
+def test_the_signal_once_more_while_it_is_asked(loop, scontrol, tmp_path):  # noqa: F811
     """The signal comes once more when all have ended, as from a `scontrol` that is asked to
     requeue. The run ends with 75, and writes its report."""
     report = tmp_path / "report.json"
@@ -423,7 +412,7 @@ def test_the_signal_once_more_while_it_is_asked(loop, scontrol, tmp_path):
     assert json.loads(report.read_text())["exit_code"] == 75
 
 
-def test_no_requeue_without_the_save(loop, scontrol, tmp_path):
+def test_no_requeue_without_the_save(loop, scontrol, tmp_path):  # noqa: F811
     """`--requeue` in a Slurm job: `scontrol requeue` is called once, after the save by all; never
     without it."""
     asks = tmp_path / "again"
@@ -433,7 +422,7 @@ def test_no_requeue_without_the_save(loop, scontrol, tmp_path):
     assert not scontrol.exists() and not asks.exists()
 
 
-def test_requeue_by_a_file(loop, scontrol, tmp_path):
+def test_requeue_by_a_file(loop, scontrol, tmp_path):  # noqa: F811
     """`--requeue-file`: the request is a file with one line, whole or not at all."""
     asks = tmp_path / "again"
     job = loop(2, "--requeue-file", asks).trains()
@@ -445,7 +434,7 @@ def test_requeue_by_a_file(loop, scontrol, tmp_path):
     assert [name for name in os.listdir(tmp_path) if name.startswith("again")] == ["again"]
 
 
-def test_a_scontrol_that_is_killed_is_told_as_it_was(loop, scontrol, tmp_path):
+def test_a_scontrol_that_is_killed_is_told_as_it_was(loop, scontrol, tmp_path):  # noqa: F811
     """scontrol is killed. One line says how; the run still ends with 75."""
     script = tmp_path / "bin" / "scontrol"
     script.write_text("#!/bin/sh\nkill -KILL $$\n")
@@ -456,7 +445,7 @@ def test_a_scontrol_that_is_killed_is_told_as_it_was(loop, scontrol, tmp_path):
                                "the job is not run again by us")
 
 
-def test_requeue_that_fails_is_one_line(loop, env, scontrol):
+def test_requeue_that_fails_is_one_line(loop, env, scontrol):  # noqa: F811
     """There is no scontrol, or no Slurm job. One line says so; the run still ends with 75."""
     job = loop(1, "--requeue", PATH="/nowhere").trains()
     job.run.signal(signal.SIGTERM)
@@ -464,7 +453,7 @@ def test_requeue_that_fails_is_one_line(loop, env, scontrol):
     assert "scontrol could not be started" in job.last_line()
 
 
-def test_requeue_without_slurm_is_one_line(loop, env):
+def test_requeue_without_slurm_is_one_line(loop, env):  # noqa: F811
     """There is no scontrol, or no Slurm job. One line says so; the run still ends with 75."""
     env.pop("SLURM_JOB_ID", None)
     job = loop(1, "--requeue").trains()
