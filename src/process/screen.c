@@ -12,7 +12,8 @@
 #define DELETE '\177'
 #define NO_WRAP "\033[?7l" /* a row stays one, however long it is */
 #define WRAP "\033[?7h"
-#define ERASE_BELOW "\033[J"
+#define ERASE_ROW "\r\033[K"
+#define UP "\033[A"
 #define NO_COLOUR "\033[m"
 
 static void put(const struct mst_screen *screen, const char *bytes, size_t size)
@@ -193,19 +194,15 @@ static void put_row(const struct mst_screen *screen, const struct mst_screen_lin
     }
 }
 
-/* The rows are no longer there, and the cursor is where the first of them was. */
+/* The rows are no longer there, and the cursor is where the first of them was. Each is erased by
+ * itself: to erase the whole screen, which these rows may begin, is for tmux to keep what was on it. */
 static void lift(struct mst_screen *screen)
 {
-    char up[16] = "";
-
-    if (screen->drawn > 0) {
+    for (; screen->drawn > 0; screen->drawn--) {
+        put_text(screen, ERASE_ROW);
         if (screen->drawn > 1) {
-            (void)snprintf(up, sizeof up, "\033[%uA", screen->drawn - 1);
+            put_text(screen, UP);
         }
-        put_text(screen, "\r");
-        put_text(screen, up);
-        put_text(screen, ERASE_BELOW);
-        screen->drawn = 0;
     }
     screen->stale = true;
 }

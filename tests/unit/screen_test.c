@@ -61,21 +61,18 @@ static size_t terminal_escape(struct terminal *terminal, const char *bytes, size
         terminal->wraps = bytes[4] == 'h';
         return 5;
     }
-    if (memcmp(bytes, "\033[J", 3) == 0) {
+    if (memcmp(bytes, "\033[K", 3) == 0) {
         terminal_erase(terminal, terminal->row, terminal->column);
-        for (unsigned row = terminal->row + 1; row <= terminal->last; row++) {
-            terminal_erase(terminal, row, 0);
-        }
-        terminal->last = terminal->row;
         return 3;
     }
     assert_memory_equal(bytes, "\033[", 2);
     count = (unsigned)strtoul(bytes + 2, &end, 10);
     assert_true(*end == 'A' || *end == 'm');
     if (*end == 'A') {
+        unsigned up = end > bytes + 2 ? count : 1;
         unsigned top = terminal->last >= ROWS ? terminal->last - ROWS + 1 : 0;
 
-        terminal->row = terminal->row - top > count ? terminal->row - count : top;
+        terminal->row = terminal->row - top > up ? terminal->row - up : top;
     }
     return (size_t)(end + 1 - bytes);
 }
