@@ -69,8 +69,8 @@ struct muster_restart_options {
      * of hard_timeout, in a write of stdout or stderr, which would lose what stdio has buffered.
      * During the run its handler is empty and has no SA_RESTART, and the calling thread does not
      * block it; both are restored afterwards. EINVAL: a signal for which the application has a
-     * handler, or that is a preemption notice. The function must not block it. Negative: no signal;
-     * only muster calls and abort callbacks interrupt the function. */
+     * handler (but see keep_handler), or that is a preemption notice. The function must not block
+     * it. Negative: no signal; only muster calls and abort callbacks interrupt the function. */
     int interrupt_signal;
 
     /* Disables restarts (MUSTER_ENABLED=0): muster_restart_run calls the function once and returns
@@ -142,13 +142,18 @@ struct muster_restart_options {
      * loss starts the time again. The longest time that a rank asks for counts. Negative: no wait.
      */
     int64_t replace_wait_ms;
+
+    /* The application's own handler of interrupt_signal stays and is called at each interruption,
+     * on the function's thread: a language runtime raises its exception there. Installed before the
+     * run, without SA_RESTART, and kept for the whole run; EINVAL without one. */
+    bool keep_handler;
 };
 
 #define MUSTER_RESTART_OPTIONS_INIT                                                                \
     {                                                                                              \
         sizeof(struct muster_restart_options), 0, 0, false, false, 0, 0, 0, 0, 0, 0, 0, 0, NULL,   \
             {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, NULL, 0,  \
-            NULL, 0                                                                                \
+            NULL, 0, false                                                                         \
     }
 
 /* Calls fn until it is done on all ranks of one generation. The client must be a rank. A spare

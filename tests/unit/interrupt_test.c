@@ -102,7 +102,8 @@ static void test_calls_are_freed(void **state)
         int rc;
         int error;
 
-        assert_int_equal(mst_interrupt_arm(&interrupt, mst_interrupt_standard(), NULL), MUSTER_OK);
+        assert_int_equal(mst_interrupt_arm(&interrupt, mst_interrupt_standard(), false, NULL),
+                         MUSTER_OK);
         sem_init(&sender.returned, 0, 0);
         assert_int_equal(pthread_create(&thread, NULL, send_until_returned, &sender), 0);
         rc = calls[i / 2]();
@@ -146,7 +147,8 @@ static void test_a_stream_that_another_thread_holds_spares_nobody(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     assert_int_equal(pthread_create(&holder, NULL, hold_stderr, NULL), 0);
     sem_wait(&holds);
-    assert_int_equal(mst_interrupt_arm(&interrupt, mst_interrupt_standard(), NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&interrupt, mst_interrupt_standard(), false, NULL),
+                     MUSTER_OK);
     sem_init(&sender.returned, 0, 0);
     assert_int_equal(pthread_create(&thread, NULL, send_until_returned, &sender), 0);
     rc = block_recv();
@@ -230,7 +232,8 @@ static void test_a_thread_that_prints_is_spared(void **state)
     struct mst_interrupt interrupt;
 
     (void)state;
-    assert_int_equal(mst_interrupt_arm(&interrupt, mst_interrupt_standard(), NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&interrupt, mst_interrupt_standard(), false, NULL),
+                     MUSTER_OK);
     sigaction(mst_interrupt_standard(), &counts, NULL);
     for (size_t i = 0; i < 2; i++) {
         struct reader reader = {.interrupt = &interrupt};
@@ -270,10 +273,10 @@ static void test_put_back(void **state)
     sigemptyset(&set);
     sigaddset(&set, signal);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    assert_int_equal(mst_interrupt_arm(&outer, signal, NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&outer, signal, false, NULL), MUSTER_OK);
     pthread_sigmask(SIG_SETMASK, NULL, &set);
     assert_int_equal(sigismember(&set, signal), 0);
-    assert_int_equal(mst_interrupt_arm(&inner, signal, NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&inner, signal, false, NULL), MUSTER_OK);
     mst_interrupt_disarm(&inner);
     sigaction(signal, NULL, &action);
     assert_true(action.sa_handler != SIG_DFL);
@@ -300,7 +303,7 @@ static void test_late_signal(void **state)
     sigset_t set;
 
     (void)state;
-    assert_int_equal(mst_interrupt_arm(&interrupt, signal, NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&interrupt, signal, false, NULL), MUSTER_OK);
     sigemptyset(&set);
     sigaddset(&set, signal);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -329,19 +332,87 @@ static void test_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(mst_interrupt_arm(&interrupt, bad[i], &error), MUSTER_EINVAL);
+        assert_int_equal(mst_interrupt_arm(&interrupt, bad[i], false, &error), MUSTER_EINVAL);
         assert_int_equal(interrupt.signal, 0);
     }
     sigaction(signal, &action, &before);
-    assert_int_equal(mst_interrupt_arm(&interrupt, signal, &error), MUSTER_EINVAL);
+    assert_int_equal(mst_interrupt_arm(&interrupt, signal, false, &error), MUSTER_EINVAL);
     assert_int_equal(error.status, MUSTER_EINVAL);
     assert_non_null(strstr(error.text, "SIGRTMIN+7"));
     assert_non_null(strstr(error.text, "has a handler"));
     sigaction(signal, NULL, &action);
     assert_true(action.sa_handler == handler);
     sigaction(signal, &before, NULL);
-    assert_int_equal(mst_interrupt_arm(&interrupt, signal, NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&interrupt, signal, false, NULL), MUSTER_OK);
     mst_interrupt_disarm(&interrupt);
+}
+
+static volatile sig_atomic_t handled;
+
+static void counting(int signal)
+{
+    (void)signal;
+    handled = handled + 1;
+}
+
+/* The program's own handler is to stay. It is called at each interruption, and a second run of the
+ * process may use it too; the signal mask is as before, and the handler stays after the runs. */
+static void test_kept(void **state)
+{
+    int signal = mst_interrupt_standard();
+    struct sigaction action = {.sa_handler = counting};
+    struct sigaction before;
+    struct mst_interrupt outer;
+    struct mst_interrupt inner;
+    sigset_t set;
+
+    (void)state;
+    handled = 0;
+    sigaction(signal, &action, &before);
+    assert_int_equal(mst_interrupt_arm(&outer, signal, true, NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&inner, signal, true, NULL), MUSTER_OK);
+    mst_interrupt_send(&inner);
+    assert_int_equal(handled, 1);
+    mst_interrupt_disarm(&inner);
+    assert_true(mst_interrupt_uses(signal)); /* not as a notice */
+    mst_interrupt_send(&outer);
+    assert_int_equal(handled, 2);
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    mst_interrupt_send(&outer);
+    mst_interrupt_disarm(&outer);
+    assert_int_equal(handled, 2); /* one that comes late is dropped */
+    assert_false(mst_interrupt_uses(signal));
+    sigaction(signal, &before, &action);
+    assert_true(action.sa_handler == counting);
+}
+
+/* The program's own handler is to stay, and it has none, or one by which system calls go on, or a
+ * run in another thread has ours. The run is refused with what to do. */
+static void test_kept_refused(void **state)
+{
+    int signal = mst_interrupt_standard();
+    struct sigaction action = {.sa_handler = counting, .sa_flags = SA_RESTART};
+    struct sigaction before;
+    struct mst_interrupt interrupt;
+    struct mst_interrupt kept;
+    struct muster_error error = {0};
+
+    (void)state;
+    assert_int_equal(mst_interrupt_arm(&kept, signal, true, &error), MUSTER_EINVAL);
+    assert_string_equal(error.text, "run with interrupt signal 41 (SIGRTMIN+7): the application "
+                                    "has no handler for it; install one without SA_RESTART before "
+                                    "the run, or leave keep_handler out");
+    sigaction(signal, &action, &before);
+    assert_int_equal(mst_interrupt_arm(&kept, signal, true, &error), MUSTER_EINVAL);
+    assert_non_null(strstr(error.text, "has SA_RESTART"));
+    sigaction(signal, &before, NULL);
+    assert_int_equal(mst_interrupt_arm(&interrupt, signal, false, NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&kept, signal, true, &error), MUSTER_EINVAL);
+    assert_non_null(strstr(error.text, "a run in another thread"));
+    mst_interrupt_disarm(&interrupt);
+    assert_false(mst_interrupt_uses(signal));
 }
 
 /* The signal is switched off. None is sent. */
@@ -350,7 +421,7 @@ static void test_off(void **state)
     struct mst_interrupt interrupt;
 
     (void)state;
-    assert_int_equal(mst_interrupt_arm(&interrupt, 0, NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&interrupt, 0, false, NULL), MUSTER_OK);
     mst_interrupt_send(&interrupt);
     mst_interrupt_disarm(&interrupt);
 }
@@ -364,6 +435,8 @@ int main(void)
         cmocka_unit_test(test_put_back),
         cmocka_unit_test(test_late_signal),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_kept_refused),
         cmocka_unit_test(test_off),
     };
 

@@ -5,6 +5,7 @@
  * behaviour: restart / Options, callbacks and clients */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -242,6 +243,54 @@ static void of_several_callbacks_the_failing_one_is_named(void **state)
     assert_string_equal(err.text,
                         "run: precondition failed: callback 2 of 3 returned MUSTER_EFAILED (-17)");
     assert_string_equal(told, "initialize health ");
+}
+
+/* ---- the program's handler of the interruption ---- */
+
+static volatile sig_atomic_t handled;
+
+static void on_interruption(int signal)
+{
+    (void)signal;
+    handled = handled + 1;
+}
+
+/* Fails and then sleeps, once. */
+static muster_status fail_and_sleep(muster_restart *restart, void *arg)
+{
+    int *attempts = arg;
+    muster_status status = MUSTER_OK;
+
+    if ((*attempts)++ == 0) {
+        status = muster_restart_fail(restart, 0, "once");
+        assert_int_equal(poll(NULL, 0, LIMIT_MS), -1);
+        assert_true(handled > 0);
+    }
+    return status;
+}
+
+/* A program keeps its own handler of the interrupt signal. The interruption calls that, and ends a
+ * system call of the function; after the run it is there still. */
+static void a_handler_of_the_program_is_called(void **state)
+{
+    struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
+    struct sigaction action = {.sa_handler = on_interruption};
+    struct sigaction before;
+    muster_client *client = library_alone();
+    struct muster_error err;
+    int attempts = 0;
+
+    (void)state;
+    options.keep_handler = true;
+    assert_int_equal(muster_restart_run(client, &options, fail_and_sleep, &attempts, &err),
+                     MUSTER_EINVAL);
+    assert_non_null(strstr(err.text, "install one without SA_RESTART before the run"));
+    (void)sigaction(SIGRTMIN + 7, &action, &before);
+    library_ok(muster_restart_run(client, &options, fail_and_sleep, &attempts, &err), &err);
+    (void)sigaction(SIGRTMIN + 7, &before, &action);
+    assert_true(action.sa_handler == on_interruption);
+    assert_int_equal(attempts, 2);
+    muster_client_close(client);
 }
 
 /* ---- switched off ---- */
@@ -968,6 +1017,7 @@ int main(void)
         cmocka_unit_test(an_unhealthy_rank_never_enters_the_function_14),
         cmocka_unit_test(a_rank_unhealthy_once_costs_one_restart_15),
         cmocka_unit_test(of_several_callbacks_the_failing_one_is_named),
+        cmocka_unit_test(a_handler_of_the_program_is_called),
         cmocka_unit_test(a_disabled_run_calls_the_function_and_nothing_else_3),
         cmocka_unit_test(rank_and_world_size_are_set_and_put_back),
         cmocka_unit_test(another_client_is_opened_during_a_run),

@@ -788,7 +788,8 @@ static atomic_bool stop_running;
 /* What the begin and the end of a run do. */
 static bool run_nothing(struct muster_restart *restart)
 {
-    if (mst_interrupt_arm(&restart->interrupt, mst_interrupt_standard(), NULL) != MUSTER_OK) {
+    if (mst_interrupt_arm(&restart->interrupt, mst_interrupt_standard(), false, NULL) !=
+        MUSTER_OK) {
         return false;
     }
     mst_run_exit_add(restart);

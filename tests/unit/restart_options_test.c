@@ -77,6 +77,7 @@ static void test_defaults(void **state)
     assert_false(settings.from_start);
     assert_false(settings.disabled);
     assert_false(settings.keep_environment);
+    assert_false(settings.keep_handler);
     assert_null(settings.health_command);
     assert_null(settings.health_folder);
     mst_run_settings_free(&settings);
@@ -99,6 +100,7 @@ static void test_environment_then_options(void **state)
     (void)setenv("MUSTER_NODE", "4", 1);
     options.soft_timeout_ms = 2500;
     options.faults_max = 3;
+    options.keep_handler = true;
     settings = accepted(&options);
     assert_int_equal(settings.soft_ms, 2500);
     assert_int_equal(settings.hard_ms, 3000);
@@ -109,6 +111,7 @@ static void test_environment_then_options(void **state)
     assert_true(settings.from_start);
     assert_true(settings.disabled);
     assert_true(settings.keep_environment);
+    assert_true(settings.keep_handler);
     assert_string_equal(settings.health_command, "true");
     assert_int_equal(settings.health_timeout_ms, 1500); /* half of hard_timeout */
     assert_memory_equal(settings.config.label.data, "rack1", 5);

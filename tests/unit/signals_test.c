@@ -97,7 +97,7 @@ static bool stand(struct mst_signals *signals, int number, enum standing standin
         (void)sigaction(number, &mine, NULL);
     }
     if (standing == INTERRUPT) {
-        (void)mst_interrupt_arm(&interrupt, number, NULL);
+        (void)mst_interrupt_arm(&interrupt, number, false, NULL);
     }
     opened = mst_signals_open(signals, wanted, page, NULL) == MUSTER_OK;
     if (standing == BELOW || standing == TOPPED) {
@@ -411,7 +411,7 @@ static void what_interrupts_is_no_notice_and_the_other_way_round(void **state)
     struct muster_error err;
 
     (void)state;
-    assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, false, NULL), MUSTER_OK);
     assert_int_equal(mst_signals_open(&signals, wanted, NULL, &err), MUSTER_EINVAL);
     assert_string_equal(err.text,
                         "take signals as notices: SIGUSR1 interrupts the function that runs here "
@@ -420,13 +420,13 @@ static void what_interrupts_is_no_notice_and_the_other_way_round(void **state)
                         "MUSTER_INTERRUPT_SIGNAL to an unused signal");
     mst_interrupt_disarm(&interrupt);
     assert_int_equal(mst_signals_open(&signals, wanted, NULL, &err), MUSTER_OK);
-    assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, &err), MUSTER_EINVAL);
+    assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, false, &err), MUSTER_EINVAL);
     assert_string_equal(err.text,
                         "run with interrupt signal 10: a handle of preempt, or a worker, takes it "
                         "for a notice (MUSTER_PREEMPT_SIGNALS, MUSTER_WORKER_SIGNALS); set "
                         "MUSTER_INTERRUPT_SIGNAL to an unused signal, or to 0 for none");
     mst_signals_close(&signals);
-    assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, NULL), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, false, NULL), MUSTER_OK);
     mst_interrupt_disarm(&interrupt);
 }
 
@@ -439,7 +439,7 @@ static void the_signal_that_interrupts_is_none_that_ends(void **state)
         bool ends = !interrupts(sent[i]);
         struct mst_interrupt interrupt;
         struct muster_error err;
-        muster_status status = mst_interrupt_arm(&interrupt, sent[i], &err);
+        muster_status status = mst_interrupt_arm(&interrupt, sent[i], false, &err);
 
         assert_int_equal(status, ends ? MUSTER_EINVAL : MUSTER_OK);
         if (ends) {

@@ -19,9 +19,10 @@
 
 enum { STANDARD_OFFSET = 7 };
 
-/* Per signal: how many runs use it, and its action before. */
+/* Per signal: how many runs use our handler, and the action before it; and how many use the
+ * application's. */
 static struct {
-    unsigned users;
+    unsigned users, keepers;
     struct sigaction before;
 } used[MST_SIGNALS_MAX + 1];
 
@@ -49,40 +50,98 @@ static bool unusable(int signal)
            signal == SIGHUP || signal == SIGQUIT;
 }
 
-/* With the lock. */
-static muster_status install(int signal, struct muster_error *err)
+static bool has_handler(const struct sigaction *action)
 {
-    struct sigaction *before = &used[signal].before;
-    struct sigaction action = {.sa_handler = nothing};
+    return (action->sa_flags & SA_SIGINFO) != 0 ||
+           (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
+}
 
-    if (used[signal].users > 0) {
-        used[signal].users++;
-        return MUSTER_OK;
-    }
-    if (sigaction(signal, NULL, before) != 0) {
+/* What is installed now. */
+static muster_status look(int signal, struct sigaction *action, struct muster_error *err)
+{
+    if (sigaction(signal, NULL, action) != 0) {
         return refuse(err, signal, errno, "cannot be handled");
     }
-    if (mst_signals_handle(before)) { /* each interruption would be a notice */
+    if (mst_signals_handle(action)) { /* each interruption would be a notice */
         return refuse(err, signal, 0,
                       "a handle of preempt, or a worker, takes it for a notice "
                       "(MUSTER_PREEMPT_SIGNALS, MUSTER_WORKER_SIGNALS); set "
                       "MUSTER_INTERRUPT_SIGNAL to an unused signal, or to 0 for none");
     }
-    if ((before->sa_flags & SA_SIGINFO) != 0 ||
-        (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN)) {
+    return MUSTER_OK;
+}
+
+/* With the lock. */
+static muster_status install(int signal, struct muster_error *err)
+{
+    struct sigaction action = {.sa_handler = nothing};
+    struct sigaction before;
+    muster_status status;
+
+    if (used[signal].users > 0) {
+        used[signal].users++;
+        return MUSTER_OK;
+    }
+    status = look(signal, &before, err);
+    if (status) {
+        return status;
+    }
+    if (has_handler(&before)) {
         return refuse(err, signal, 0,
                       "the application has a handler for it; set MUSTER_INTERRUPT_SIGNAL to an "
-                      "unused signal, or to 0 for none");
+                      "unused signal, or to 0 for none, or use that handler (keep_handler)");
     }
     sigemptyset(&action.sa_mask);
     if (sigaction(signal, &action, NULL) != 0) {
         return refuse(err, signal, errno, "cannot be handled");
     }
+    used[signal].before = before;
     used[signal].users = 1;
     return MUSTER_OK;
 }
 
-muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
+/* With the lock. */
+static muster_status keep(int signal, struct muster_error *err)
+{
+    struct sigaction action;
+    muster_status status = look(signal, &action, err);
+
+    if (status) {
+        return status;
+    }
+    if (used[signal].users > 0) {
+        return refuse(
+            err, signal, 0,
+            "a run in another thread has installed muster's handler, so the application's "
+            "cannot be used (keep_handler); set keep_handler in both runs");
+    }
+    if (!has_handler(&action)) {
+        return refuse(err, signal, 0,
+                      "the application has no handler for it; install one without SA_RESTART "
+                      "before the run, or leave keep_handler out");
+    }
+    if ((action.sa_flags & SA_RESTART) != 0) {
+        return refuse(err, signal, 0,
+                      "the application's handler has SA_RESTART, so it would interrupt no system "
+                      "call; install it without (sigaction, siginterrupt)");
+    }
+    used[signal].keepers++;
+    return MUSTER_OK;
+}
+
+/* With the lock. */
+static void put_back(const struct mst_interrupt *interrupt)
+{
+    int signal = interrupt->signal;
+    unsigned *count = interrupt->kept ? &used[signal].keepers : &used[signal].users;
+
+    MST_ASSERT(*count > 0);
+    if (--*count == 0 && !interrupt->kept) {
+        sigaction(signal, &used[signal].before, NULL);
+    }
+}
+
+muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal, bool keep_handler,
                                 struct muster_error *err)
 {
     muster_status status;
@@ -97,12 +156,13 @@ muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
         return refuse(err, signal, 0, "this signal cannot be used for it");
     }
     mst_process_lock(MST_LOCK_SIGNALS);
-    status = install(signal, err);
+    status = keep_handler ? keep(signal, err) : install(signal, err);
     mst_process_unlock(MST_LOCK_SIGNALS);
     if (status) {
         return status;
     }
     interrupt->signal = signal;
+    interrupt->kept = keep_handler;
     sigemptyset(&set);
     sigaddset(&set, signal);
     pthread_sigmask(SIG_UNBLOCK, &set, &interrupt->mask);
@@ -125,10 +185,7 @@ void mst_interrupt_disarm(struct mst_interrupt *interrupt)
     while (sigtimedwait(&set, NULL, &at_once) > 0 || errno == EINTR) {
     }
     mst_process_lock(MST_LOCK_SIGNALS);
-    MST_ASSERT(used[signal].users > 0);
-    if (--used[signal].users == 0) {
-        sigaction(signal, &used[signal].before, NULL);
-    }
+    put_back(interrupt);
     mst_process_unlock(MST_LOCK_SIGNALS);
     if (sigismember(&interrupt->mask, signal) != 1) { /* the function may have changed the others */
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
@@ -138,7 +195,7 @@ void mst_interrupt_disarm(struct mst_interrupt *interrupt)
 
 bool mst_interrupt_uses(int signal)
 {
-    return used[signal].users > 0;
+    return used[signal].users > 0 || used[signal].keepers > 0;
 }
 
 void mst_interrupt_send(const struct mst_interrupt *interrupt)

@@ -16,7 +16,10 @@
  * a stream that it cannot take is in use. It must be another thread then, as the kernel tells, or
  * no signal is sent this time. Other streams are not known here.
  *
- * Signal actions belong to the process, so runs in several threads share one, which is counted. */
+ * Signal actions belong to the process, so runs in several threads share one, which is counted.
+ *
+ * The handler may also be the application's own, which then does more than nothing: a language
+ * runtime notes the signal and raises an exception. It is installed before and stays. */
 
 #include <pthread.h>
 #include <signal.h>
@@ -27,6 +30,7 @@
 
 struct mst_interrupt {
     int signal; /* 0: this rung is off, all calls are no-ops */
+    bool kept;  /* the handler is the application's */
     pthread_t thread;
     pid_t tid;
     sigset_t mask; /* of the thread, as it was */
@@ -36,8 +40,9 @@ struct mst_interrupt {
 int mst_interrupt_standard(void);
 
 /* Lets `signal` interrupt the calling thread; 0: off. EINVAL, with its text, for a signal that
- * cannot be used, that the application has a handler for, or that is a notice. */
-muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
+ * cannot be used, that the application has a handler for, or that is a notice. `keep_handler`: the
+ * application's handler stays; EINVAL if there is none, or it has SA_RESTART. */
+muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal, bool keep_handler,
                                 struct muster_error *err);
 
 /* On the armed thread, after the last send: restores action and mask of this signal. A pending

@@ -163,6 +163,7 @@ static muster_status switches_read(struct mst_run_settings *out,
         status = mst_lib_setting("export", &number, NULL, err);
     }
     out->keep_environment = options->keep_environment || number == 0;
+    out->keep_handler = options->keep_handler;
     out->signal = options->interrupt_signal < 0 ? 0 : options->interrupt_signal;
     if (status == MUSTER_OK && options->interrupt_signal == 0) {
         status = mst_lib_setting("interrupt_signal", &number, NULL, err);

@@ -25,6 +25,7 @@ const char *mst_step_name(enum mst_step_kind kind);
 struct mst_run_settings {
     struct mst_restart_config config; /* label: borrowed from `label` */
     int signal;                       /* 0: none */
+    bool keep_handler;
     bool disabled, keep_environment;
     bool replace_if_fixed;              /* config.replace_ms: only where min_size is the size */
     bool from_start;                    /* the clock of no progress begins with the function */

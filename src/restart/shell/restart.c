@@ -369,7 +369,8 @@ static muster_status run_start(struct muster_restart *restart, struct muster_err
         return mst_fail(err, trouble.status, 0, "run: %s", trouble.text);
     }
     mst_run_close_sections(restart);
-    status = mst_interrupt_arm(&restart->interrupt, restart->settings.signal, err);
+    status = mst_interrupt_arm(&restart->interrupt, restart->settings.signal,
+                               restart->settings.keep_handler, err);
     if (status) {
         return status;
     }
