@@ -147,13 +147,22 @@ struct muster_restart_options {
      * on the function's thread: a language runtime raises its exception there. Installed before the
      * run, without SA_RESTART, and kept for the whole run; EINVAL without one. */
     bool keep_handler;
+    /* Every 50 ms while the run waits for the service or for peers: for the seal, for a seat as a
+     * spare, after fn was done. A language runtime runs its signal handlers here, so that Ctrl-C
+     * ends a wait. A failure ends this rank with its status: it leaves the job as after
+     * muster_restart_leave, and waits at most a second for the service. If the wait was just over,
+     * an attempt is not begun any more, but a run that has ended returns its own result. */
+    struct muster_restart_hooks wait_check;
 };
 
 #define MUSTER_RESTART_OPTIONS_INIT                                                                \
     {                                                                                              \
         sizeof(struct muster_restart_options), 0, 0, false, false, 0, 0, 0, 0, 0, 0, 0, 0, NULL,   \
             {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, NULL, 0,  \
-            NULL, 0, false                                                                         \
+            NULL, 0, false,                                                                        \
+        {                                                                                          \
+            NULL, 0                                                                                \
+        }                                                                                          \
     }
 
 /* Calls fn until it is done on all ranks of one generation. The client must be a rank. A spare

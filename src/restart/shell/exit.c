@@ -11,18 +11,16 @@
 
 #define FAREWELL_NS NS_PER_S
 
-/* With the lock. */
-static void say_farewell(struct muster_restart *restart)
+void mst_run_farewell(struct muster_restart *restart, const char *why)
 {
     muster_client *client = restart->client;
     const struct mst_view *view = mst_lib_view(client);
     bool tells = view->rank != MST_RANK_NONE && view->attention != MST_INTERRUPT;
-    const struct mst_request words[] = {
-        {.command = MST_FAULT,
-         .fault = {.generation = view->generation,
-                   .kind = MST_CAUSE_LEFT,
-                   .text = mst_slice_text("left the job: exit() in the function")}},
-        {.command = MST_LEAVE}};
+    const struct mst_request words[] = {{.command = MST_FAULT,
+                                         .fault = {.generation = view->generation,
+                                                   .kind = MST_CAUSE_LEFT,
+                                                   .text = mst_slice_text(why)}},
+                                        {.command = MST_LEAVE}};
 
     mst_lib_farewell(client, tells ? words : words + 1, tells ? 2 : 1,
                      mst_lib_now_ns() + FAREWELL_NS);
@@ -36,7 +34,7 @@ static void leave_one(struct muster_restart *restart)
     restart->host.silent = client->exiting = true;
     if (!client->ended && !client->poisoned) {
         atomic_store_explicit(&restart->page->left, 1, memory_order_relaxed);
-        say_farewell(restart);
+        mst_run_farewell(restart, "left the job: exit() in the function");
     }
     mst_lib_unlock(client);
     if (!client->poisoned) {

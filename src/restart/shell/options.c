@@ -23,7 +23,7 @@ const char *mst_step_name(enum mst_step_kind kind)
         [MST_STEP_PRECONDITION] = "precondition", [MST_STEP_INITIALIZE] = "initialize",
         [MST_STEP_HEALTH_CHECK] = "health_check", [MST_STEP_ABORT] = "abort",
         [MST_STEP_FINALIZE] = "finalize",         [MST_STEP_COMPLETION] = "completion",
-        [MST_STEP_TERMINATE] = "terminate",
+        [MST_STEP_TERMINATE] = "terminate",       [MST_STEP_WAIT_CHECK] = "wait_check",
     };
 
     return names[kind];
@@ -246,6 +246,7 @@ static muster_status steps_read(struct mst_run_settings *out,
         [MST_STEP_FINALIZE] = &options->finalize,
         [MST_STEP_COMPLETION] = &options->completion,
         [MST_STEP_TERMINATE] = &options->terminate,
+        [MST_STEP_WAIT_CHECK] = &options->wait_check,
     };
     for (int kind = 0; kind < MST_STEP_KINDS; kind++) {
         muster_status status = steps_check(given[kind], mst_step_name(kind), err);

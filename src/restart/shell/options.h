@@ -16,6 +16,7 @@ enum mst_step_kind {
     MST_STEP_FINALIZE,
     MST_STEP_COMPLETION,
     MST_STEP_TERMINATE,
+    MST_STEP_WAIT_CHECK,
     MST_STEP_KINDS
 };
 

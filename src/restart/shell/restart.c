@@ -16,6 +16,8 @@
 #include "os/system.h"
 #include "restart/assignment.h"
 
+#define CHECK_NS (50 * NS_PER_MS)
+
 /* --- the progress page --- */
 
 static void show_told(struct muster_restart *restart)
@@ -168,7 +170,10 @@ static void effect_finish(struct muster_restart *restart, const struct mst_resta
     if (effect->status >= 0) {
         return;
     }
-    if (effect->why != MST_WHY_REPLY) {
+    if (restart->quit) {
+        (void)mst_fail(&restart->error, effect->status, 0, "run: %s; this rank has left the job",
+                       restart->trouble.text);
+    } else if (effect->why != MST_WHY_REPLY) {
         mst_run_say_why(restart, effect);
     } else if (!effect->reply && effect->status == mst_lib_status(restart->client)) {
         (void)mst_lib_fail_again(restart->client, &restart->error, what);
@@ -321,7 +326,7 @@ static struct muster_restart *run_take(muster_client *client, struct mst_run_set
     restart->busy = true;
     restart->attempt = restart->inside = restart->cut = restart->failed = restart->left = false;
     restart->owe_enter = restart->owe_unwind = restart->owe_assign = restart->finished = false;
-    restart->closed = false;
+    restart->closed = restart->quit = false;
     restart->status = MUSTER_OK;
     restart->why = MST_WHY_REPLY;
     restart->error = (struct muster_error){0};
@@ -505,7 +510,7 @@ static void run_attempt(struct muster_restart *restart, muster_restart_fn *fn, v
     attempt_open(restart);
     mst_lib_unlock(restart->client);
     mst_export_set(restart, restart->view.rank, restart->view.size);
-    status = attempt_prepare(restart);
+    status = restart->quit ? MUSTER_EINTERRUPTED : attempt_prepare(restart);
     mst_lib_lock(restart->client);
     if (status == MUSTER_OK) {
         status = attempt_call(restart, fn, arg);
@@ -538,7 +543,9 @@ static void run_unwind(struct muster_restart *restart)
     mst_run_close_sections(restart);
     mst_atomic_reset(&restart->atomic);
     show_phase(restart, MST_PHASE_WAITS);
-    restart->trouble = trouble;
+    if (!restart->quit) {
+        restart->trouble = trouble;
+    }
     if (run_poisoned(restart)) {
         return;
     }
@@ -582,15 +589,56 @@ static bool run_ready(void *ctx)
            became_spare(restart);
 }
 
+/* A wait check has failed: the session is over for the machine, so that the run ends soon even if
+ * the service does not answer. */
+static void run_quit(struct muster_restart *restart, const struct mst_run_trouble *trouble)
+{
+    if (restart->finished || run_poisoned(restart)) {
+        return;
+    }
+    restart->quit = restart->left = true;
+    restart->trouble = *trouble;
+    restart->owe_assign = false;
+    mst_restart_machine.ended(restart->host.machine, mst_lib_now_ns(), trouble->status);
+    mst_host_drain(&restart->host);
+}
+
+static void run_leave(struct muster_restart *restart)
+{
+    if (restart->client->ended || restart->client->poisoned) {
+        return;
+    }
+    mst_run_farewell(restart, "left the job: its wait was ended");
+    mst_client_give_up(mst_lib_machine(restart->client), mst_lib_now_ns(), MUSTER_OK);
+    mst_driver_turn(restart->client->driver, mst_lib_now_ns());
+}
+
+/* The library's wait, in pieces if the run has wait checks: a signal does not end one that waits
+ * for another thread to read the answer. */
+static void run_await(struct muster_restart *restart)
+{
+    bool checks = restart->settings.steps[MST_STEP_WAIT_CHECK].count > 0 && !restart->quit;
+    struct mst_run_trouble trouble = {0};
+    bool good = true;
+
+    while (good && !mst_lib_wait(restart->client, run_ready, restart,
+                                 checks ? mst_lib_now_ns() + CHECK_NS : UINT64_MAX)) {
+        mst_lib_unlock(restart->client);
+        good = mst_run_steps(restart, MST_STEP_WAIT_CHECK, &trouble);
+        mst_lib_lock(restart->client);
+    }
+    if (!good) {
+        run_quit(restart, &trouble);
+    }
+}
+
 static void run_wait(struct muster_restart *restart)
 {
-    muster_client *client = restart->client;
-
-    (void)mst_lib_wait(client, run_ready, restart, UINT64_MAX);
+    run_await(restart);
     if (run_poisoned(restart) || restart->owe_enter || !became_spare(restart)) {
         return;
     }
-    view_set(restart, mst_lib_view(client), restart->view.iteration);
+    view_set(restart, mst_lib_view(restart->client), restart->view.iteration);
     mst_export_set(restart, MUSTER_RANK_NONE, restart->view.size);
 }
 
@@ -610,10 +658,13 @@ static void run_turns(struct muster_restart *restart, muster_restart_fn *fn, voi
         }
     }
     show_phase(restart, MST_PHASE_OUTSIDE);
-    if (mst_run_ends_all(restart->status, restart->why)) {
+    if (!restart->quit && mst_run_ends_all(restart->status, restart->why)) {
         show_failure(restart);
     }
-    if (restart->left && restart->status == MUSTER_OK) {
+    if (restart->quit) {
+        run_leave(restart);
+    }
+    if (restart->left && (restart->quit || restart->status == MUSTER_OK)) {
         atomic_store_explicit(&restart->page->left, 1, memory_order_relaxed);
     }
     mst_lib_unlock(restart->client);

@@ -88,6 +88,7 @@ struct muster_restart {
     bool failed;  /* it has reported a failure */
     bool left;    /* it asked to leave */
     bool closed;  /* the client was closed in the function: it leaves when that returns */
+    bool quit;    /* a wait check failed, as `trouble` says: it leaves */
     bool owe_enter, owe_unwind, owe_assign;
     struct muster_place *places; /* to be numbered; the machine's */
     size_t place_count;
@@ -165,5 +166,7 @@ void mst_run_exit_add(struct muster_restart *restart);
 bool mst_run_exit_within(void *ctx);
 /* It has returned. With the lock, which is given back meanwhile. */
 void mst_run_exit_closed(struct muster_restart *restart);
+/* The rank leaves past the machine, within a moment. With the lock. */
+void mst_run_farewell(struct muster_restart *restart, const char *why);
 
 #endif
