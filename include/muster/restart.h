@@ -145,7 +145,8 @@ struct muster_restart_options {
 
     /* The application's own handler of interrupt_signal stays and is called at each interruption,
      * on the function's thread: a language runtime raises its exception there. Installed before the
-     * run, without SA_RESTART, and kept for the whole run; EINVAL without one. */
+     * run, without SA_RESTART, and kept for the whole run; EINVAL without one. A signal may also
+     * come late, when the function has returned: muster_restart_interrupted says so. */
     bool keep_handler;
     /* Every 50 ms while the run waits for the service or for peers: for the seal, for a seat as a
      * spare, after fn was done. A language runtime runs its signal handlers here, so that Ctrl-C
@@ -199,7 +200,13 @@ MUSTER_API void muster_restart_view(muster_restart *restart, struct muster_view 
  * runs. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_check(muster_restart *restart);
 
-/* The same, and reports progress: a counter that the node's agent watches. Not needed while fn's
+/* Whether check would return EINTERRUPTED now; false in an atomic section, and when the attempt is
+ * over. Unlike check it is no sign of progress and delivers nothing. For signal handlers and
+ * monitors: async-signal-safe, one atomic load. NULL: false. Thread: any, while the run lasts.
+ * Since 0.1. */
+MUSTER_API bool muster_restart_interrupted(const muster_restart *restart);
+
+/* Like check, and reports progress: a counter that the node's agent watches. Not needed while fn's
  * thread waits in a blocking call of muster. Thread: any, while fn runs. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_ping(muster_restart *restart);
 

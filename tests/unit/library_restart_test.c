@@ -247,12 +247,13 @@ static void of_several_callbacks_the_failing_one_is_named(void **state)
 
 /* ---- the program's handler of the interruption ---- */
 
+static muster_restart *interrupted;
 static volatile sig_atomic_t handled;
 
 static void on_interruption(int signal)
 {
     (void)signal;
-    handled = handled + 1;
+    handled = handled + muster_restart_interrupted(interrupted);
 }
 
 /* Fails and then sleeps, once. */
@@ -260,20 +261,34 @@ static muster_status fail_and_sleep(muster_restart *restart, void *arg)
 {
     int *attempts = arg;
     muster_status status = MUSTER_OK;
+    uint64_t checks = restart->page->checks;
 
+    interrupted = restart;
+    assert_false(muster_restart_interrupted(restart));
+    assert_int_equal(restart->page->checks, checks);
     if ((*attempts)++ == 0) {
         status = muster_restart_fail(restart, 0, "once");
         assert_int_equal(poll(NULL, 0, LIMIT_MS), -1);
         assert_true(handled > 0);
+        assert_int_equal(muster_restart_atomic_begin(restart), MUSTER_EINTERRUPTED);
     }
     return status;
 }
 
+static muster_status is_over(muster_restart *restart, void *arg)
+{
+    (void)arg;
+    assert_false(muster_restart_interrupted(restart));
+    return MUSTER_OK;
+}
+
 /* A program keeps its own handler of the interrupt signal. The interruption calls that, and ends a
- * system call of the function; after the run it is there still. */
+ * system call of the function; there the interruption is known, and no longer when the function has
+ * returned. After the run the handler is there still. */
 static void a_handler_of_the_program_is_called(void **state)
 {
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
+    struct muster_restart_hook hook = {.call = is_over};
     struct sigaction action = {.sa_handler = on_interruption};
     struct sigaction before;
     muster_client *client = library_alone();
@@ -282,6 +297,7 @@ static void a_handler_of_the_program_is_called(void **state)
 
     (void)state;
     options.keep_handler = true;
+    options.finalize = (struct muster_restart_hooks){.list = &hook, .count = 1};
     assert_int_equal(muster_restart_run(client, &options, fail_and_sleep, &attempts, &err),
                      MUSTER_EINVAL);
     assert_non_null(strstr(err.text, "install one without SA_RESTART before the run"));

@@ -47,6 +47,11 @@ muster_status muster_restart_check(muster_restart *restart)
     return look(restart);
 }
 
+bool muster_restart_interrupted(const muster_restart *restart)
+{
+    return restart && mst_atomic_told(&restart->atomic);
+}
+
 muster_status muster_restart_ping(muster_restart *restart)
 {
     if (!restart) {
