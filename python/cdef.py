@@ -10,6 +10,9 @@ import sys
 
 WRITTEN_IN_C = pathlib.Path(__file__).parent / "extra.c"
 EXTRA = """
+extern "Python" void muster_python_key(void *, const struct muster_place *, char *, size_t);
+extern "Python" uint32_t muster_python_filter(void *, uint32_t);
+extern "Python" muster_status muster_python_assign(void *, struct muster_place *, size_t);
 typedef void muster_python_log_fn(void *ctx, enum muster_level level, const char *line);
 muster_python_log_fn *muster_python_log_address(void);
 typedef void muster_python_crash_fn(void *ctx, const char *line);

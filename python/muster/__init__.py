@@ -10,6 +10,18 @@
 Every wait is done without the interpreter's lock, and Ctrl-C ends it. Timeouts are in seconds; None
 waits without limit. docs/python.md is the guide."""
 
+from ._assignment import (
+    Assignment,
+    FillGaps,
+    Filter,
+    Group,
+    Layer,
+    Max,
+    Multiple,
+    Place,
+    Shift,
+    Tree,
+)
 from ._c import (
     Cause,
     Grow,
@@ -62,6 +74,7 @@ from ._keys import Keys, Value
 from ._muster import ffi as _ffi, lib as _lib
 from ._preempt import Preempt
 from ._rounds import Result
+from ._state import Compose, Mode, State
 
 __version__ = _ffi.string(_lib.muster_version()).decode()
 __all__ = [name for name in dir() if not name.startswith("_")]
