@@ -251,10 +251,11 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_closure_wait(muster_closure *clo
 
 /* Waits for the result and returns it, borrowed from the handle until that is released. A function
  * without a result has 0 parts. EFAILED: it failed, see muster_closure_failure; ESTATE: a state
- * server failed; ECANCELLED: the closure, its series or the cluster was cancelled. A command that
- * failed and wrote to its standard error has one part of type MUSTER_PART_STDERR (worker.h): the
- * end of that output. ETIMEDOUT: it has not ended yet; a timeout of 0 does not wait. A result stays
- * available, whatever happens to the workers. Thread: any. Since 0.1. */
+ * server failed; ECANCELLED: the closure, its series or the cluster was cancelled. A failed
+ * closure may have parts all the same (worker.h): of type MUSTER_PART_ERROR those that its function
+ * has added, or the builder of the value that it needs; of type MUSTER_PART_STDERR the end of a
+ * command's standard error. ETIMEDOUT: it has not ended yet; a timeout of 0 does not wait. A result
+ * stays available, whatever happens to the workers. Thread: any. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_closure_fetch(muster_closure *closure,
                                                               int64_t timeout_ms,
                                                               const struct muster_part **parts,
@@ -343,7 +344,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_cluster_per_worker(
     struct muster_error *err);
 
 /* Waits for the parts from its builder on the worker of that number. Borrowed from the handle until
- * the next call with it. Does not start the build. EFAILED: the builder failed; ELOST: the worker
+ * the next call with it. Does not start the build. EFAILED: the builder failed, with
+ * its parts of type MUSTER_PART_ERROR; ELOST: the worker
  * is away, and the value with it. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status
 muster_per_worker_fetch(muster_per_worker *value, uint32_t worker, int64_t timeout_ms,

@@ -103,6 +103,11 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_worker_register(muster_worker *w
 /* The type of the part that muster_closure_fetch returns for a command that failed. */
 #define MUSTER_PART_STDERR UINT32_C(4294967041)
 
+/* The type of a part that goes along with the failure of a function: muster_closure_fetch returns
+ * the parts of this type that a failed function has added, and no others. For an error as an
+ * object, where code and text are not enough. Since 0.1. */
+#define MUSTER_PART_ERROR UINT32_C(4294967042)
+
 struct muster_command_options {
     size_t size;               /* sizeof */
     uint64_t stdout_bytes_max; /* 16 MiB less 64 KiB, also the maximum: beyond it the command is
@@ -169,7 +174,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_task_add(muster_task *task, cons
 
 /* Sets the error of this attempt: a code of the function's own and a line for people (at most 1024
  * bytes; NULL: none). Both return EFAILED, for `return muster_task_fail(...)`. The last call
- * counts, whatever the function returns. _retry marks the error as retryable: the closure runs
+ * counts, whatever the function returns. Parts that were added are dropped, but for those of type
+ * MUSTER_PART_ERROR. _retry marks the error as retryable: the closure runs
  * again if it has a retry left. Since 0.1. */
 MUSTER_API muster_status muster_task_fail(muster_task *task, int code, const char *text);
 MUSTER_API muster_status muster_task_retry(muster_task *task, int code, const char *text);

@@ -166,7 +166,8 @@ struct mst_cluster_message { // NOLINT(clang-analyzer-optin.performance.Padding)
                               WELCOME: the same for an overdue attempt; 0: the worker's own */
     const uint64_t *needs; /* RUN: per-worker values, in the order of the schedule */
     uint32_t need_count;
-    struct mst_parts parts;     /* RUN, BUILD: arguments. RESULT, BUILT: the value */
+    struct mst_parts parts;     /* RUN, BUILD: arguments. RESULT, BUILT: the value, or what goes
+                                   along with a failure */
     struct mst_failure failure; /* RESULT, BUILT */
     uint64_t run_ns;            /* RESULT */
     /* BUILD, BUILT, DROP */

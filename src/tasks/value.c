@@ -299,15 +299,17 @@ void mst_value_built(struct mst_cluster *cluster, struct mst_task_worker *worker
         cluster->changed = true;
         return;
     }
-    if (message->failure.origin == MST_ORIGIN_NONE) {
+    if (message->failure.origin == MST_ORIGIN_NONE || message->parts.count > 0) {
         fresh.result = mst_result_new(&cluster->mem, &message->parts);
-    } else {
+    }
+    if (message->failure.origin != MST_ORIGIN_NONE) {
         fresh.state = MST_CLOSURE_FAILED;
         failure.worker = worker->number;
         failure.incarnation = worker->incarnation;
         fresh.failure = mst_failure_copy(&cluster->mem, &failure);
     }
-    if (!fresh.result && !fresh.failure) {
+    if (fresh.state == MST_CLOSURE_VALUE ? !fresh.result : !fresh.failure) {
+        mst_mem_release(&cluster->mem, fresh.result);
         mst_link_break(cluster, worker->link);
         return;
     }

@@ -314,7 +314,8 @@ static void needs_leave(struct mst_worker *worker, const struct mst_cluster_mess
     }
 }
 
-/* A need that failed is the run's failure, wrapped once however it came about. */
+/* A need that failed is the run's failure, wrapped once however it came about, with the parts of
+ * the builder's error. */
 static void end_for_need(struct mst_worker *worker, struct mst_worker_run *run,
                          const struct mst_worker_value *value)
 {
@@ -330,7 +331,7 @@ static void end_for_need(struct mst_worker *worker, struct mst_worker_run *run,
     if (value && value->built.failure.origin == MST_ORIGIN_INPUT) {
         failure = value->built.failure;
     }
-    run_answer(worker, run, &failure, (struct mst_parts){0}, 0);
+    run_answer(worker, run, &failure, value ? value->built.parts : (struct mst_parts){0}, 0);
 }
 
 /* True: they are all there. False: one is being built, or the run has ended for one that failed. */

@@ -99,11 +99,9 @@ void mst_worker_value_drop(struct mst_worker *worker, struct mst_worker_value *v
 static void value_made(struct mst_worker *worker, struct mst_worker_value *value,
                        const struct mst_failure *failure, struct mst_parts parts)
 {
-    struct mst_cluster_message built = {.type = MST_CLUSTER_BUILT, .value = value->build.value};
+    struct mst_cluster_message built = {
+        .type = MST_CLUSTER_BUILT, .value = value->build.value, .parts = parts};
 
-    if (!failure) {
-        built.parts = parts;
-    }
     (void)mst_worker_answer(worker, &value->built, &built, failure, &value->content);
     value->state = built.failure.origin == MST_ORIGIN_NONE ? MST_VALUE_READY : MST_VALUE_FAILED;
     value_answer(worker, value);

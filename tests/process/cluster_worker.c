@@ -173,13 +173,14 @@ static muster_status echo(muster_task *task, void *arg)
     return status;
 }
 
-/* fail CODE TEXT */
+/* fail CODE TEXT; the text goes along as a part too. */
 static muster_status fail(muster_task *task, void *arg)
 {
     char text[1100];
 
     (void)arg;
     (void)word(task, 1, text, sizeof(text));
+    (void)!muster_task_add(task, text, strlen(text), MUSTER_PART_ERROR);
     return muster_task_fail(task, (int)number(task, 0), text);
 }
 

@@ -440,6 +440,19 @@ def test_the_end_of_what_a_failed_command_said_is_lent(cluster, tmp_path, size):
     driver.end()
 
 
+@PLACES
+def test_what_goes_along_with_an_error_is_lent(cluster, tmp_path, place):
+    """A function, in the worker or in a child, adds a part of type `MUSTER_PART_ERROR` and fails. The
+    fetch of its closure fails and has that part."""
+    driver = cluster()
+    file = tmp_path / "error"
+    driver.schedule("bad", f"{place}fail", 5, "broken")
+    assert driver.ask("lend", "bad", file) == ["MUSTER_EFAILED", "4294967042"]
+    assert file.read_bytes() == b"broken"
+    driver.ask("join", 25000)
+    driver.end()
+
+
 def resident_mib(pid, which="VmRSS"):
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         return [int(line.split()[1]) // 1024 for line in status if line.startswith(which)][0]

@@ -114,8 +114,9 @@ static void check_closure(struct sim *sim, const struct sim_proc *proc, struct s
     sim->cluster->ends++;
     if (look.state == MST_CLOSURE_VALUE && is_own(closure, &look)) {
         sim->cluster->values++;
-    } else if (look.state != MST_CLOSURE_FAILED) {
-        sim_fail(sim, SIM_P_CLOSURE_ONCE, "closure %" PRIu64 " has no value of its own, state %d",
+    } else if (look.state != MST_CLOSURE_FAILED ||
+               (look.failure.origin == MST_ORIGIN_FUNCTION && !is_own(closure, &look))) {
+        sim_fail(sim, SIM_P_CLOSURE_ONCE, "closure %" PRIu64 " has no parts of its own, state %d",
                  closure->number, (int)look.state);
     } else if (!may_fail(look.failure.origin, closure->function) && !proc->tasks->superseded) {
         sim_fail(sim, SIM_P_CLOSURE_RIGHT, "closure %" PRIu64 ", function %u failed: origin %d",

@@ -349,9 +349,9 @@ void stage_built(uint32_t i, uint64_t value, enum mst_origin origin)
     struct mst_part part = {.data = mst_slice_text("built")};
     struct mst_cluster_message built = {.type = MST_CLUSTER_BUILT, .value = value};
 
-    if (origin == MST_ORIGIN_NONE) {
-        built.parts = (struct mst_parts){.items = &part, .count = 1};
-    } else {
+    built.parts = (struct mst_parts){.items = &part, .count = 1};
+    if (origin != MST_ORIGIN_NONE) {
+        part.data = mst_slice_text("error");
         built.failure = (struct mst_failure){.origin = origin, .text = mst_slice_text("not built")};
     }
     stage_say(i, &built);

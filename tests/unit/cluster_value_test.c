@@ -219,7 +219,10 @@ static void test_one_that_cannot_be_built_fails_only_those_that_need_it_27(void 
     value = value_new(true);
     (void)schedule_needing(value);
     stage_built(0, value, MST_ORIGIN_FUNCTION);
-    assert_int_equal(value_state(value, 0), MST_CLOSURE_FAILED);
+    mst_cluster_value_look(stage.cluster, value, 0, &look);
+    assert_int_equal(look.state, MST_CLOSURE_FAILED);
+    assert_int_equal(look.parts.count, 1);
+    assert_true(mst_slice_is(look.parts.items[0].data, "error"));
     assert_int_equal(stage.lines[MST_CLUSTER_LINE_UNBUILT], 1);
     assert_int_equal(stage.last_count, value);
     stage_fail_with(0, 0, &failure);

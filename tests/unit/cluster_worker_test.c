@@ -311,8 +311,9 @@ static void a_run_waits_for_its_value(void **state)
     shell_close();
 }
 
-/* The function that makes a value fails. A closure that needs it fails with INPUT, which has the
- * reason as its cause, once; one that does not need it succeeds. [cluster] */
+/* The function that makes a value fails, with parts of its error. A closure that needs it fails
+ * with INPUT, which has the reason as its cause, once, and these parts; one that does not need it
+ * succeeds. [cluster] */
 static void a_value_that_fails_is_wrapped_once_27(void **state)
 {
     uint64_t need = 40;
@@ -327,8 +328,10 @@ static void a_value_that_fails_is_wrapped_once_27(void **state)
     shell_built(0, &failure);
     assert_int_equal(shell_sent(0)->type, MST_CLUSTER_BUILT);
     assert_int_equal(shell_sent(0)->origin, MST_ORIGIN_FUNCTION);
+    assert_int_equal(shell_sent(0)->size, 5);
     shell_result(shell_sent(1), 1, MST_ORIGIN_INPUT);
     assert_int_equal(shell_sent(1)->cause, MST_ORIGIN_FUNCTION);
+    assert_int_equal(shell_sent(1)->size, 5);
     shell_run(2); /* which needs it not */
     assert_int_equal(shell.run[0], 2);
     shell_value(MST_CLUSTER_BUILD, 41, F);

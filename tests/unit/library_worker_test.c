@@ -519,6 +519,96 @@ static void test_a_result_before_a_long_function(void **state)
     muster_client_close(rank);
 }
 
+/* One part of a value that does not come about, and two of the error. */
+static muster_status fails_with_parts(muster_task *task, void *arg)
+{
+    const uint32_t types[] = {MUSTER_PART_ERROR, 7, MUSTER_PART_ERROR};
+    muster_status status = MUSTER_OK;
+
+    for (uint32_t i = 0; i < 3 && status == MUSTER_OK; i++) {
+        status = muster_task_add(task, &i, sizeof(i), types[i]);
+    }
+    return *(const uint64_t *)arg == 0 ? muster_task_fail(task, 5, "no such file") : status;
+}
+
+static void has_error_parts(const struct muster_part *parts, size_t count)
+{
+    assert_int_equal(count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(parts[i].type, MUSTER_PART_ERROR);
+        assert_int_equal(parts[i].size, sizeof(uint32_t));
+        assert_int_equal(*(const uint32_t *)parts[i].data, 2 * i);
+    }
+}
+
+static void fails_so(muster_cluster *cluster, const char *function, muster_per_worker *need)
+{
+    struct muster_closure_options options = MUSTER_CLOSURE_OPTIONS_INIT;
+    struct muster_failure failure = {0};
+    const struct muster_part *parts;
+    muster_closure *closure = NULL;
+    struct muster_error err;
+    size_t count;
+
+    options.needs = &need;
+    options.need_count = need ? 1 : 0;
+    library_ok(
+        muster_cluster_schedule(cluster, function, NULL, 0, &options, LIMIT_MS, &closure, &err),
+        &err);
+    assert_int_equal(muster_closure_fetch(closure, LIMIT_MS, &parts, &count, &err), MUSTER_EFAILED);
+    has_error_parts(parts, count);
+    assert_true(muster_closure_failure(closure, &failure));
+    assert_int_equal(failure.origin, need ? MUSTER_ORIGIN_INPUT : MUSTER_ORIGIN_FUNCTION);
+    assert_int_equal(need ? failure.cause->code : failure.code, 5);
+    muster_closure_release(closure);
+}
+
+/* A function, or the one that builds a per-worker value, adds parts, some of them
+ * MUSTER_PART_ERROR, and fails. A fetch of its closure, of one that needs the value, and of the
+ * value itself has these parts beside EFAILED, and no others. With OK all parts are the value. */
+static void test_an_error_has_parts(void **state)
+{
+    const struct muster_cluster_options isolate = {.size = sizeof(isolate),
+                                                   .policy = MUSTER_CLUSTER_ISOLATE};
+    const uint64_t well = 1;
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, 1);
+    muster_per_worker *value = NULL;
+    const struct muster_part *parts;
+    muster_closure *closure = NULL;
+    struct served served = {0};
+    muster_cluster *cluster = NULL;
+    struct muster_error err;
+    size_t count;
+
+    (void)state;
+    offer(worker, "add", 0, add, &zero);
+    offer(worker, "fails", 0, fails_with_parts, &zero);
+    offer(worker, "well", 0, fails_with_parts, &well);
+    library_ok(muster_cluster_open(&cluster, rank, &isolate, LIMIT_MS, &err), &err);
+    start(&served, worker);
+    fails_so(cluster, "fails", NULL);
+    library_ok(muster_cluster_per_worker(cluster, "fails", NULL, 0, NULL, &value, &err), &err);
+    fails_so(cluster, "add", value);
+    assert_int_equal(muster_per_worker_fetch(value, 0, LIMIT_MS, &parts, &count, &err),
+                     MUSTER_EFAILED);
+    has_error_parts(parts, count);
+    library_ok(muster_cluster_schedule(cluster, "well", NULL, 0, NULL, LIMIT_MS, &closure, &err),
+               &err);
+    library_ok(muster_closure_fetch(closure, LIMIT_MS, &parts, &count, &err), &err);
+    assert_int_equal(count, 3);
+    muster_closure_release(closure);
+    muster_per_worker_drop(value);
+    muster_worker_drain(worker);
+    (void)pthread_join(served.thread, NULL);
+    library_ok(served.status, &served.err);
+    muster_worker_close(worker);
+    muster_cluster_close(cluster);
+    muster_client_close(client);
+    muster_client_close(rank);
+}
+
 struct gate {
     atomic_bool began, open;
 };
@@ -732,6 +822,7 @@ int main(void)
         cmocka_unit_test(test_a_closure_that_comes_as_a_function_ends),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_a_result_before_a_long_function),
+        cmocka_unit_test(test_an_error_has_parts),
         cmocka_unit_test(test_a_large_result_of_one_that_drains),
         cmocka_unit_test(test_its_client_is_closed_while_it_serves),
         cmocka_unit_test(test_its_descriptors_are_closed_while_it_serves),

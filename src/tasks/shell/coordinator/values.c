@@ -130,7 +130,8 @@ static bool is_there(void *ctx)
 
 /* Lock held; `fetching` has looked. */
 static muster_status take(muster_per_worker *value, const struct fetching *fetching,
-                          const char *what, struct muster_error *err)
+                          const char *what, const struct muster_part **parts, size_t *count,
+                          struct muster_error *err)
 {
     struct mst_coord_outcome *outcome;
 
@@ -143,6 +144,12 @@ static muster_status take(muster_per_worker *value, const struct fetching *fetch
     }
     free(value->fetched);
     value->fetched = outcome;
+    if (parts && (outcome->status == MUSTER_OK || outcome->parts.count > 0)) {
+        *parts = mst_parts_public(outcome->parts);
+    }
+    if (count) {
+        *count = outcome->parts.count;
+    }
     if (fetching->look.state == MST_CLOSURE_ABORTED) {
         return mst_fail(err, MUSTER_ELOST, 0, "%s: its worker was lost, and the value with it",
                         what);
@@ -178,13 +185,7 @@ muster_status muster_per_worker_fetch(muster_per_worker *value, uint32_t worker,
     status =
         mst_coord_fail(mst_coord_wait(value->cluster, is_there, &fetching, deadline_ns), what, err);
     if (status == MUSTER_OK) {
-        status = take(value, &fetching, what, err);
-    }
-    if (status == MUSTER_OK && parts) {
-        *parts = mst_parts_public(value->fetched->parts);
-    }
-    if (status == MUSTER_OK && count) {
-        *count = value->fetched->parts.count;
+        status = take(value, &fetching, what, parts, count, err);
     }
     return mst_coord_leave(value->cluster, status);
 }

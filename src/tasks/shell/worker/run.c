@@ -186,10 +186,11 @@ static void run_build(struct muster_worker *worker, struct mst_work_job *job)
 }
 
 /* What it needs, built where that was not done yet. False: one could not be, see `failure`, whose
- * cause is in `cause`; or, with no origin there, another thread has begun with one meanwhile. */
+ * cause is in `cause`, and the parts of its error in `parts`; or, with no origin there, another
+ * thread has begun with one meanwhile. */
 static bool find_needs(struct muster_worker *worker, struct mst_work_job *job,
                        struct muster_task *task, struct mst_failure *failure,
-                       struct mst_failure *cause)
+                       struct mst_failure *cause, struct mst_parts *parts)
 {
     *failure = (struct mst_failure){.origin = MST_ORIGIN_INPUT, .worker = MST_WORKER_NONE};
     for (uint32_t i = 0; i < task->message->need_count; i++) {
@@ -216,6 +217,7 @@ static bool find_needs(struct muster_worker *worker, struct mst_work_job *job,
         if (value->state == MST_WORK_BUILD_FAILED) {
             *cause = mst_work_result_failure(&value->result);
             failure->cause = cause;
+            *parts = mst_work_result_parts(&value->result);
             failure->text = mst_slice_text("a per-worker value that it needs could not be built");
             if (muster_task_cancelled(task)) { /* its builder was asked to stop, with this run */
                 value->state = MST_WORK_NOT_BUILT;
@@ -239,6 +241,7 @@ static void run_closure(struct muster_worker *worker, struct mst_work_job *job)
 {
     struct mst_failure failure, cause;
     const struct mst_failure *failed = &failure;
+    struct mst_parts parts = {0};
     struct muster_task task;
     uint64_t run_ns = 0;
 
@@ -246,17 +249,21 @@ static void run_closure(struct muster_worker *worker, struct mst_work_job *job)
         mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, MST_WORK_NO_MEMORY);
         return;
     }
-    if (find_needs(worker, job, &task, &failure, &cause)) {
+    if (find_needs(worker, job, &task, &failure, &cause, &parts)) {
         muster_status status = call(worker, job->function, &task, &run_ns);
 
         failed = mst_work_task_failure(&task, status, &failure);
+        if (failed) {
+            mst_work_result_failed(&task.result);
+        }
+        parts = mst_work_result_parts(&task.result);
     }
     let_needs_go(worker, &task); /* before the answer, which frees the message */
     if (failed && failed->origin == MST_ORIGIN_NONE) {
         job->running = false;
         mst_work_enqueue(worker, job);
     } else {
-        mst_work_answer(worker, job, failed, mst_work_result_parts(&task.result), run_ns);
+        mst_work_answer(worker, job, failed, parts, run_ns);
     }
     mst_work_task_fini(&task);
 }

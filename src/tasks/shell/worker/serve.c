@@ -120,9 +120,6 @@ void mst_work_answer(struct muster_worker *worker, struct mst_work_job *job,
 
     mst_list_remove(&job->link);
     job->active = job->running = false;
-    if (failure && job->function->place != MST_WORK_COMMAND) {
-        parts = (struct mst_parts){0};
-    }
     if (worker->home) {
         mst_work_home_answer(worker, job, failure, parts, run_ns);
         return;

@@ -13,13 +13,18 @@ enum { STATE_MAX = 255 };
 
 /* ---- results ---- */
 
+static void part_free(const struct mst_part *part)
+{
+    void *bytes;
+
+    memcpy(&bytes, &part->data.data, sizeof(bytes)); /* ours, borrowed as const */
+    free(bytes);
+}
+
 void mst_work_result_fini(struct mst_work_result *result)
 {
     for (uint32_t i = 0; i < result->count; i++) {
-        void *bytes;
-
-        memcpy(&bytes, &result->parts[i].data.data, sizeof(bytes)); /* ours, borrowed as const */
-        free(bytes);
+        part_free(&result->parts[i]);
     }
     free(result->parts);
     free(result->text);
@@ -73,6 +78,20 @@ muster_status mst_work_result_add(struct mst_work_result *result, struct mst_sli
         (struct mst_part){.data = mst_slice_of(copy, data.size), .type = type};
     result->bytes += data.size + 16;
     return MUSTER_OK;
+}
+
+void mst_work_result_failed(struct mst_work_result *result)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < result->count; i++) {
+        if (result->parts[i].type == MUSTER_PART_ERROR) {
+            result->parts[kept++] = result->parts[i];
+        } else {
+            part_free(&result->parts[i]);
+        }
+    }
+    result->count = kept;
 }
 
 struct mst_failure mst_work_result_failure(const struct mst_work_result *result)

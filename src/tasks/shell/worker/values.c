@@ -67,6 +67,7 @@ void mst_work_value_built(struct mst_work_value *value, struct muster_task *task
     task->result = (struct mst_work_result){0};
     value->state = MST_WORK_BUILT;
     if (failed) {
+        mst_work_result_failed(&value->result);
         value->state = MST_WORK_BUILD_FAILED;
         value->result.origin = failed->origin;
         value->result.code = failed->code;

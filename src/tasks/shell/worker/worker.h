@@ -324,6 +324,8 @@ const struct mst_failure *mst_work_task_failure(const struct muster_task *task,
 /* A copy of `data` as one more part. ELIMIT: then the result counts as too large; ENOMEM. */
 muster_status mst_work_result_add(struct mst_work_result *result, struct mst_slice data,
                                   uint32_t type);
+/* The attempt failed: what goes along with the failure stays, the value does not. */
+void mst_work_result_failed(struct mst_work_result *result);
 struct mst_failure mst_work_result_failure(const struct mst_work_result *result); /* borrows */
 void mst_work_result_fini(struct mst_work_result *result);
 
