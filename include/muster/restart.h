@@ -171,7 +171,8 @@ struct muster_restart_options {
  * others are done (muster_client_view then says `spare`). One run at a time per client (EDEADLK
  * from within fn, EINVAL from another thread); the next run begins with iteration 0.
  *
- * Returns the status of fn (OK or EPREEMPTED) when all were done. Errors, the same on all ranks:
+ * Returns the status of fn (OK or EPREEMPTED) when all were done. err->why tells the meanings of a
+ * status apart. Errors, the same on all ranks:
  * - ETOOFEW: fewer than min_size are left, after replace_wait. The client stays usable; the next
  * run waits until the missing ranks are back, or for barrier_timeout, then ETOOFEW again.
  * - EFAILED: a restart limit was reached, or muster_restart_abort was called.

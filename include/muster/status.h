@@ -63,11 +63,32 @@ struct muster_slice {
     size_t size;
 };
 
+/* Which rule ended a run of muster_restart_run, where its status alone does not tell: EFAILED has
+ * several meanings, and a callback may return any status. New values may be added. */
+enum muster_why {
+    MUSTER_WHY_STATUS = 0, /* the status says it all */
+
+    /* on all ranks */
+    MUSTER_WHY_ITERATIONS = 1, /* iterations_max */
+    MUSTER_WHY_STALLED = 2,    /* stalled_max */
+    MUSTER_WHY_ABORTED = 3,    /* a rank called muster_restart_abort */
+    MUSTER_WHY_ASSIGNMENT = 7, /* the assignment could not be worked out */
+
+    /* on this rank alone, while the others continue */
+    MUSTER_WHY_FAULTS = 4,       /* faults_max */
+    MUSTER_WHY_UNHEALTHY = 5,    /* its health check failed */
+    MUSTER_WHY_FINALIZE = 6,     /* its finalize failed */
+    MUSTER_WHY_SUSPECT = 8,      /* it delayed the others in two attempts in a row */
+    MUSTER_WHY_WAIT_CHECK = 9,   /* its wait_check failed */
+    MUSTER_WHY_PRECONDITION = 10 /* its precondition failed; nothing was started */
+};
+
 /* Filled by a call only when it fails; every function accepts NULL instead. Owned by the caller. */
 struct muster_error {
     muster_status status;
     int os_errno;   /* 0: the operating system was not involved */
-    char text[488]; /* one line: what was attempted, what happened, which members, what to do */
+    char text[484]; /* one line: what was attempted, what happened, which members, what to do */
+    enum muster_why why; /* of muster_restart_run; else 0 */
 };
 
 /* The name of a status as in this header, "MUSTER_ETIMEDOUT"; "MUSTER_?" if unknown. Static memory.

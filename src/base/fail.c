@@ -12,6 +12,7 @@ muster_status mst_fail(struct muster_error *err, muster_status status, int os_er
 
         err->status = status;
         err->os_errno = os_errno;
+        err->why = MUSTER_WHY_STATUS;
         va_start(arguments, format);
         mst_text_format_list(&text, format, arguments);
         va_end(arguments);

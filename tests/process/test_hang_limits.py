@@ -275,6 +275,7 @@ def hangs_twice(job, ranks, which):
                 assert job.record(rank) == [["soft-timeout", suspect.index, 0]]
     done = job.wait("done", 1, mark)[0]
     assert done.pid == suspect.pid and done["status"] == "MUSTER_EFAILED"
+    assert done["why"] == "8"  # MUSTER_WHY_SUSPECT
     assert done.text == ("run: this rank made no progress in two attempts, one after the other, and "
                          "ends for a new process to take its place")
     return mark, {rank.pid for rank in others}

@@ -178,6 +178,7 @@ def test_who_fails_once_too_often_leaves_alone_81(job):
     job.order(ranks[1:2], "fail 2 once too often")
     (out,) = job.wait("done", 1, mark)
     assert (out.pid, out["status"]) == (ranks[1].pid, "MUSTER_EUNHEALTHY")
+    assert out["why"] == "4"  # MUSTER_WHY_FAULTS
     assert out.text.startswith("run: this rank has failed more than 1 time (faults_max) and leaves")
     assert "once too often" in out.text
     again = job.entered(2, mark, generation=4, size=2)

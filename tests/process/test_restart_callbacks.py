@@ -182,6 +182,7 @@ def test_given_up_after_the_attempts_that_are_allowed_8(job):
         assert event.text == (
             "run: given up after 4 attempts that failed (iterations_max 4); the last: rank 0 (#0) "
             "failed: code 3: again")
+        assert event["why"] == "1"  # MUSTER_WHY_ITERATIONS
     assert len([event for event in job.events if event.what == "entered"]) == 12
     job.ended(None)
 
@@ -195,6 +196,7 @@ def test_an_abort_ends_all_with_its_text(job):
     for event in done:
         assert event.text == (
             "run: ended for all: rank 2 (#2) asked that all end: code 5: wrong data")
+        assert event["why"] == "3"  # MUSTER_WHY_ABORTED
     job.ended(None)
 
 
@@ -253,6 +255,7 @@ def test_a_failing_assignment_ends_the_run_for_all_16(job):
     job.run(2, "--max-restarts", 0, RR_CALLBACKS="assign", RR_FAIL="assign:1")
     done = job.finish(2, status="MUSTER_EFAILED")
     assert all(event.text.startswith("run: the assignment failed: ") for event in done), done
+    assert {event["why"] for event in done} == {"7"}  # MUSTER_WHY_ASSIGNMENT
     assert not any(event.what == "entered" for event in job.events)
     job.ended(None)
 

@@ -301,6 +301,24 @@ static void one_line(void **state)
     assert_string_equal(err.text + sizeof(err.text) - 4, "...");
 }
 
+/* A program was built when an error had no `why`: its last bytes were part of the text. Size and
+ * place of the text are as before, and a text never reaches those bytes. */
+static void the_reason_of_a_run_takes_no_room(void **state)
+{
+    struct muster_error err = {.why = MUSTER_WHY_SUSPECT};
+    char line[sizeof(err)];
+
+    (void)state;
+    memset(line, 'x', sizeof(line) - 1);
+    line[sizeof(line) - 1] = '\0';
+    assert_int_equal(sizeof(err), 496);
+    assert_int_equal(offsetof(struct muster_error, text), 8);
+    assert_int_equal(offsetof(struct muster_error, why), 492);
+    assert_int_equal(mst_fail(&err, MUSTER_EINVAL, 0, "%s", line), MUSTER_EINVAL);
+    assert_int_equal(err.why, MUSTER_WHY_STATUS);
+    assert_int_equal(strlen(err.text), 483);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +333,7 @@ int main(void)
         cmocka_unit_test(plain_ones),
         cmocka_unit_test(made_here),
         cmocka_unit_test(one_line),
+        cmocka_unit_test(the_reason_of_a_run_takes_no_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,6 +151,7 @@ static void a_precondition_refuses_before_anything(void **state)
     assert_int_equal(err.status, MUSTER_EEXISTS);
     assert_string_equal(err.text,
                         "run: precondition failed: callback returned MUSTER_EEXISTS (-6)");
+    assert_int_equal(err.why, MUSTER_WHY_PRECONDITION);
     assert_string_equal(told, "precondition ");
 }
 
@@ -200,6 +201,7 @@ static void a_failing_finalize_ends_the_rank_13(void **state)
     cast->scripts[4].status = MUSTER_ENOSPACE;
     assert_int_equal(run_cast(cast, 100, &err), MUSTER_ENOSPACE);
     assert_string_equal(err.text, "run: finalize failed: callback returned MUSTER_ENOSPACE (-19)");
+    assert_int_equal(err.why, MUSTER_WHY_FINALIZE);
     assert_string_equal(told, "precondition initialize health fn abort finalize terminate ");
 }
 
@@ -214,6 +216,7 @@ static void an_unhealthy_rank_never_enters_the_function_14(void **state)
     assert_int_equal(run_cast(cast, 0, &err), MUSTER_EUNHEALTHY);
     assert_string_equal(err.text,
                         "run: health_check failed: callback returned MUSTER_EFAILED (-17)");
+    assert_int_equal(err.why, MUSTER_WHY_UNHEALTHY);
     assert_string_equal(told, "precondition initialize health abort finalize health terminate ");
 }
 

@@ -175,6 +175,7 @@ static void ends_by_its_check(struct pair *pair, muster_restart_fn *fn)
                      MUSTER_ERANGE);
     assert_string_equal(err.text, "run: wait_check failed: callback returned MUSTER_ERANGE (-9); "
                                   "this rank has left the job");
+    assert_int_equal(err.why, MUSTER_WHY_WAIT_CHECK);
     assert_int_equal(pair->checks.seen, pair->checks.good + 1);
     assert_int_equal(pair->checks.terminated, 1);
 }
@@ -183,7 +184,7 @@ static void ends_by_its_check(struct pair *pair, muster_restart_fn *fn)
  * interrupted, and its run ends with the check's status; its client is of no more use. */
 static void the_wait_at_the_end_is_ended(void **state)
 {
-    struct muster_error err;
+    struct muster_error err = {.why = MUSTER_WHY_SUSPECT};
     struct pair pair;
 
     (void)state;
@@ -194,6 +195,7 @@ static void the_wait_at_the_end_is_ended(void **state)
     assert_true(left(&pair));
     assert_int_equal(muster_restart_run(pair.first, NULL, done, NULL, &err), MUSTER_ECANCELLED);
     assert_string_equal(err.text, "run: this member has left the job");
+    assert_int_equal(err.why, MUSTER_WHY_STATUS);
     pair_close(&pair);
 }
 

@@ -348,6 +348,7 @@ muster_status mst_lib_refuse(struct muster_error *err, const char *what, const c
 
         err->status = MUSTER_EINVAL;
         err->os_errno = 0;
+        err->why = MUSTER_WHY_STATUS;
         mst_text_format(&text, "%s: ", what);
         va_start(arguments, format);
         mst_text_format_list(&text, format, arguments);

@@ -280,6 +280,7 @@ muster_status mst_lib_fail(struct muster_error *err, muster_status status, const
         said.status = status;
         err->status = status;
         err->os_errno = 0;
+        err->why = MUSTER_WHY_STATUS;
         mst_text_format(&text, "%s: ", what);
         say_reply(&text, &said);
         return status;

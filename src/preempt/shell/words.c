@@ -197,6 +197,7 @@ void mst_preempt_say_outcome(struct muster_error *err, const struct mst_preempt_
 
     err->status = outcome->status;
     err->os_errno = 0;
+    err->why = MUSTER_WHY_STATUS;
     mst_preempt_describe(what, step);
     mst_text_format(&text, "%s: ", what);
     add_outcome(&text, outcome);

@@ -23,6 +23,17 @@ _Static_assert((int)MUSTER_FAULT_EXIT == (int)MST_CAUSE_EXIT &&
                    (int)MUSTER_FAULT_ABORTED == (int)MST_CAUSE_ABORTED,
                "the public kinds are the causes");
 
+_Static_assert((int)MUSTER_WHY_STATUS == (int)MST_WHY_REPLY &&
+                   (int)MUSTER_WHY_ITERATIONS == (int)MST_WHY_ITERATIONS &&
+                   (int)MUSTER_WHY_STALLED == (int)MST_WHY_STALLED &&
+                   (int)MUSTER_WHY_ABORTED == (int)MST_WHY_ABORTED &&
+                   (int)MUSTER_WHY_FAULTS == (int)MST_WHY_FAULTS &&
+                   (int)MUSTER_WHY_UNHEALTHY == (int)MST_WHY_UNHEALTHY &&
+                   (int)MUSTER_WHY_FINALIZE == (int)MST_WHY_FINALIZE &&
+                   (int)MUSTER_WHY_ASSIGNMENT == (int)MST_WHY_ASSIGNMENT &&
+                   (int)MUSTER_WHY_SUSPECT == (int)MST_WHY_SUSPECT,
+               "the public reasons are those of the machine and two more");
+
 const char *muster_fault_kind_name(enum muster_fault_kind kind)
 {
     if (kind == MUSTER_FAULT_UNRESPONSIVE) {
@@ -219,6 +230,7 @@ void mst_run_say_why(struct muster_restart *restart, const struct mst_restart_ef
     }
     err->status = effect->status;
     err->os_errno = 0;
+    err->why = (enum muster_why)effect->why;
     mst_text_add(&text, "run: ");
     say(&text, restart, effect->why);
 }

@@ -173,6 +173,7 @@ static void effect_finish(struct muster_restart *restart, const struct mst_resta
     if (restart->quit) {
         (void)mst_fail(&restart->error, effect->status, 0, "run: %s; this rank has left the job",
                        restart->trouble.text);
+        restart->error.why = MUSTER_WHY_WAIT_CHECK;
     } else if (effect->why != MST_WHY_REPLY) {
         mst_run_say_why(restart, effect);
     } else if (!effect->reply && effect->status == mst_lib_status(restart->client)) {
@@ -371,7 +372,11 @@ static muster_status run_start(struct muster_restart *restart, struct muster_err
     muster_status status;
 
     if (!mst_run_steps(restart, MST_STEP_PRECONDITION, &trouble)) {
-        return mst_fail(err, trouble.status, 0, "run: %s", trouble.text);
+        (void)mst_fail(err, trouble.status, 0, "run: %s", trouble.text);
+        if (err) {
+            err->why = MUSTER_WHY_PRECONDITION;
+        }
+        return trouble.status;
     }
     mst_run_close_sections(restart);
     status = mst_interrupt_arm(&restart->interrupt, restart->settings.signal,

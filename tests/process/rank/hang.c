@@ -368,7 +368,7 @@ int rank_hang(int argc, char **argv)
     options.finalize = (struct muster_restart_hooks){.list = &step, .count = 1};
     options.health_check = (struct muster_restart_hooks){.list = &health, .count = 1};
     status = muster_restart_run(client, &options, function, NULL, &err);
-    event("done status=%s text=%s", muster_status_name(status), err.text);
+    event("done status=%s why=%d text=%s", muster_status_name(status), err.why, err.text);
     while (lingers) {
         (void)poll(NULL, 0, -1);
     }

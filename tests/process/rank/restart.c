@@ -506,8 +506,8 @@ int rank_restart(int argc, char **argv)
         err = (struct muster_error){0};
         status = muster_restart_run(rank.client, &options, function, &rank, &err);
         muster_client_view(rank.client, &view);
-        event("done status=%s clean=%d spare=%d text=%s", muster_status_name(status),
-              handler_is_default(), view.spare, err.text);
+        event("done status=%s why=%d clean=%d spare=%d text=%s", muster_status_name(status),
+              err.why, handler_is_default(), view.spare, err.text);
     } while (once_more());
     muster_client_close(rank.client);
     say_closed(&before);

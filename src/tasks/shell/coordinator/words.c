@@ -75,6 +75,7 @@ muster_status mst_coord_say_failure(const struct muster_failure *failure, uint64
     }
     err->status = status;
     err->os_errno = 0;
+    err->why = MUSTER_WHY_STATUS;
     text = mst_text_in(err->text, sizeof(err->text));
     mst_text_format(&text, "%s: closure %" PRIu64 ": ", what, failure->closure);
     add_failure(&text, failure);
