@@ -221,7 +221,10 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_restart_step(muster_restart *res
  * report of an attempt counts, except that abort always does. This and the next three return EINVAL
  * and report nothing from another thread, from a forked child, and where no attempt is in progress
  * (abort, finalize and later). Thread: fn's, in fn, initialize and the health check before it.
- * Since 0.1. */
+ *
+ * In a callback outside of an attempt (precondition, finalize, the health check after it,
+ * wait_check, completion, terminate) it reports nothing by itself: if the callback then fails,
+ * `code` and `text` are its reason, in the record, in err->text or in the log. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_fail(muster_restart *restart, int code,
                                                              const char *text);
 

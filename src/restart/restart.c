@@ -535,7 +535,7 @@ void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_s
 }
 
 void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_status status,
-                         enum mst_restart_why why, struct mst_slice text)
+                         enum mst_restart_why why, int32_t code, struct mst_slice text)
 {
     uint64_t faults_max = restart->config.faults_max;
     bool healthy = why != MST_WHY_UNHEALTHY;
@@ -547,8 +547,7 @@ void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_st
                            NULL);
     } else if (status != MUSTER_OK) {
         if (!restart->failed) {
-            mst_restart_fault(restart, healthy ? MST_CAUSE_FAULT : MST_CAUSE_UNHEALTHY, status,
-                              text);
+            mst_restart_fault(restart, healthy ? MST_CAUSE_FAULT : MST_CAUSE_UNHEALTHY, code, text);
         }
         mst_restart_leave(restart, status, why);
     } else if (restart->leaving) {

@@ -138,9 +138,9 @@ void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_s
                           bool delivered);
 
 /* The answer to UNWIND. Not OK: this rank leaves, FINISH says `status` and `why` (UNHEALTHY or
- * FINALIZE), and `text` is its fault's if none was reported in this generation. */
+ * FINALIZE), and `code` and `text` are its fault's if none was reported in this generation. */
 void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_status status,
-                         enum mst_restart_why why, struct mst_slice text);
+                         enum mst_restart_why why, int32_t code, struct mst_slice text);
 
 /* The answer to ASSIGN, the numbers are set. Not OK: the run ends for all with `status`, and `text`
  * is in the record. */

@@ -65,7 +65,7 @@ def test_fields_are_found():
     Wrapper that a reader comes from. Each is there, with that default, and none is missing."""
     assert {"size", "settle_ms", "soft_timeout_ms", "hard_timeout_ms", "precondition", "abort",
             "health_command", "assignment", "disabled"} <= fields()
-    assert len(fields()) == 25
+    assert len(fields()) == 27
 
 
 def test_every_field_and_setting_of_the_table_is_there():

@@ -219,12 +219,12 @@ static void unwound(struct sim *sim, struct sim_proc *proc)
     proc->unwind_ns = SIM_NEVER;
     sim_page_turn(sim, proc, SIM_PHASE_WAITS);
     if (!ails(sim)) {
-        mst_restart_unwound(proc->restart, now, MUSTER_OK, MST_WHY_REPLY, mst_slice_of(NULL, 0));
+        mst_restart_unwound(proc->restart, now, MUSTER_OK, MST_WHY_REPLY, 0, mst_slice_of(NULL, 0));
     } else if (sim_chance(sim, 50)) {
         mst_restart_unwound(proc->restart, now, MUSTER_EUNHEALTHY, MST_WHY_UNHEALTHY,
-                            mst_slice_text("not well"));
+                            MUSTER_EUNHEALTHY, mst_slice_text("not well"));
     } else {
-        mst_restart_unwound(proc->restart, now, MUSTER_EFAILED, MST_WHY_FINALIZE,
+        mst_restart_unwound(proc->restart, now, MUSTER_EFAILED, MST_WHY_FINALIZE, MUSTER_EFAILED,
                             mst_slice_text("could not be put away"));
     }
 }

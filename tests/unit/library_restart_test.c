@@ -5,7 +5,6 @@
  * behaviour: restart / Options, callbacks and clients */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -246,70 +245,6 @@ static void of_several_callbacks_the_failing_one_is_named(void **state)
     assert_string_equal(err.text,
                         "run: precondition failed: callback 2 of 3 returned MUSTER_EFAILED (-17)");
     assert_string_equal(told, "initialize health ");
-}
-
-/* ---- the program's handler of the interruption ---- */
-
-static muster_restart *interrupted;
-static volatile sig_atomic_t handled;
-
-static void on_interruption(int signal)
-{
-    (void)signal;
-    handled = handled + muster_restart_interrupted(interrupted);
-}
-
-/* Fails and then sleeps, once. */
-static muster_status fail_and_sleep(muster_restart *restart, void *arg)
-{
-    int *attempts = arg;
-    muster_status status = MUSTER_OK;
-    uint64_t checks = restart->page->checks;
-
-    interrupted = restart;
-    assert_false(muster_restart_interrupted(restart));
-    assert_int_equal(restart->page->checks, checks);
-    if ((*attempts)++ == 0) {
-        status = muster_restart_fail(restart, 0, "once");
-        assert_int_equal(poll(NULL, 0, LIMIT_MS), -1);
-        assert_true(handled > 0);
-        assert_int_equal(muster_restart_atomic_begin(restart), MUSTER_EINTERRUPTED);
-    }
-    return status;
-}
-
-static muster_status is_over(muster_restart *restart, void *arg)
-{
-    (void)arg;
-    assert_false(muster_restart_interrupted(restart));
-    return MUSTER_OK;
-}
-
-/* A program keeps its own handler of the interrupt signal. The interruption calls that, and ends a
- * system call of the function; there the interruption is known, and no longer when the function has
- * returned. After the run the handler is there still. */
-static void a_handler_of_the_program_is_called(void **state)
-{
-    struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
-    struct muster_restart_hook hook = {.call = is_over};
-    struct sigaction action = {.sa_handler = on_interruption};
-    struct sigaction before;
-    muster_client *client = library_alone();
-    struct muster_error err;
-    int attempts = 0;
-
-    (void)state;
-    options.keep_handler = true;
-    options.finalize = (struct muster_restart_hooks){.list = &hook, .count = 1};
-    assert_int_equal(muster_restart_run(client, &options, fail_and_sleep, &attempts, &err),
-                     MUSTER_EINVAL);
-    assert_non_null(strstr(err.text, "install one without SA_RESTART before the run"));
-    (void)sigaction(SIGRTMIN + 7, &action, &before);
-    library_ok(muster_restart_run(client, &options, fail_and_sleep, &attempts, &err), &err);
-    (void)sigaction(SIGRTMIN + 7, &before, &action);
-    assert_true(action.sa_handler == on_interruption);
-    assert_int_equal(attempts, 2);
-    muster_client_close(client);
 }
 
 /* ---- switched off ---- */
@@ -1036,7 +971,6 @@ int main(void)
         cmocka_unit_test(an_unhealthy_rank_never_enters_the_function_14),
         cmocka_unit_test(a_rank_unhealthy_once_costs_one_restart_15),
         cmocka_unit_test(of_several_callbacks_the_failing_one_is_named),
-        cmocka_unit_test(a_handler_of_the_program_is_called),
         cmocka_unit_test(a_disabled_run_calls_the_function_and_nothing_else_3),
         cmocka_unit_test(rank_and_world_size_are_set_and_put_back),
         cmocka_unit_test(another_client_is_opened_during_a_run),

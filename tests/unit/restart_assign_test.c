@@ -334,7 +334,7 @@ static void test_elected_rank_seals_with_the_order(void **state)
     /* The next meeting: it has the newest table, and its bid says so. */
     mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
+    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(effect.head.request->round.order_count, 0);
     reply_view(restart, effect.head.tag, 3, false);
@@ -385,7 +385,7 @@ static void test_previous_number_is_that_of_the_generation_before(void **state)
         (void)next(restart, MST_RESTART_ENTER);
         mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
         (void)next(restart, MST_RESTART_UNWIND);
-        mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
+        mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
         effect = next_of(restart, MST_MACHINE_CALL);
         reply_view(restart, effect.head.tag, to, false);
         effect = next_of(restart, MST_MACHINE_CALL);

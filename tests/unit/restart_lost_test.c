@@ -174,7 +174,7 @@ static void test_a_late_answer_is_not_for_the_next_attempt(void **state)
     tag = next_of(restart, MST_MACHINE_CALL).head.tag;
     mst_restart_returned(restart, 101 * MS, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 102 * MS, MUSTER_OK, MST_WHY_REPLY, NOTHING);
+    mst_restart_unwound(restart, 102 * MS, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
     effect = next_of(restart, MST_MACHINE_CALL);
     mst_restart_machine.reply(
         restart, 102 * MS, effect.head.tag,

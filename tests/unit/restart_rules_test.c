@@ -411,7 +411,7 @@ static uint64_t fails(struct mst_restart *restart)
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(effect.head.request->command, MST_FAULT);
     (void)next(restart, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
+    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_true(effect.head.request->round.seal);
     assert_int_equal(effect.head.request->round.reduce, MST_REDUCE_MAX);
@@ -521,7 +521,7 @@ static void test_vote_of_an_attempt(void **state)
     mst_restart_progress(restart, &(struct mst_restart_progress){.first = 70, .step = 77});
     mst_restart_returned(restart, 50 * MS, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 50 * MS, MUSTER_OK, MST_WHY_REPLY, NOTHING);
+    mst_restart_unwound(restart, 50 * MS, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(element(effect.head.request->round.data.data, MST_VOTE_MOVED), 1);
     assert_int_equal(element(effect.head.request->round.data.data, MST_VOTE_BEST), 77);
@@ -544,7 +544,7 @@ static void test_abort_ends_all(void **state)
     effect = next(restart, MST_RESTART_UNWIND);
     assert_int_equal(effect.faults->count, 1);
     assert_string_equal(effect.faults->first[0].text, "wrong input");
-    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
+    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(element(effect.head.request->round.data.data, MST_VOTE_END), MST_END_ABORTED);
     vote.end = MST_END_ABORTED;
@@ -667,7 +667,7 @@ static void test_leaves_with_one_own_fault_too_many(void **state)
     /* Being interrupted is no fault of its own. */
     mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
+    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_true(effect.head.request->round.seal);
     sealed(restart, effect.head.tag, 3, 2, &vote, NULL, 0);
@@ -675,7 +675,7 @@ static void test_leaves_with_one_own_fault_too_many(void **state)
     mst_restart_returned(restart, 0, MUSTER_EFAILED, false);
     (void)next_of(restart, MST_MACHINE_CALL);
     (void)next(restart, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
+    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(effect.head.request->command, MST_LEAVE);
     mst_restart_machine.reply(restart, 0, effect.head.tag,
@@ -695,10 +695,11 @@ static void test_not_well_after_unwinding_leaves(void **state)
     mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
     quiet(restart); /* nothing before the answer */
-    mst_restart_unwound(restart, 0, MUSTER_EUNHEALTHY, MST_WHY_UNHEALTHY,
+    mst_restart_unwound(restart, 0, MUSTER_EUNHEALTHY, MST_WHY_UNHEALTHY, 31,
                         mst_slice_text("the disk is full"));
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(effect.head.request->fault.kind, MST_CAUSE_UNHEALTHY);
+    assert_int_equal(effect.head.request->fault.code, 31);
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(effect.head.request->command, MST_LEAVE);
     mst_restart_machine.reply(restart, 0, effect.head.tag,
@@ -713,7 +714,8 @@ static void test_not_well_after_unwinding_leaves(void **state)
     mst_restart_returned(restart, 0, MUSTER_EFAILED, false);
     (void)next_of(restart, MST_MACHINE_CALL);
     (void)next(restart, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 0, (muster_status)9, MST_WHY_FINALIZE, mst_slice_text("x"));
+    mst_restart_unwound(restart, 0, (muster_status)9, MST_WHY_FINALIZE, MUSTER_EFAILED,
+                        mst_slice_text("x"));
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(effect.head.request->command, MST_LEAVE);
     mst_restart_machine.ended(restart, 0, MUSTER_EFENCED);

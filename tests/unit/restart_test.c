@@ -110,7 +110,7 @@ static const char *story(struct mst_restart *restart)
 
         effect_tell(&text, effect);
         if (type == MST_RESTART_UNWIND) { /* at once */
-            mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, mst_slice_of(NULL, 0));
+            mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, mst_slice_of(NULL, 0));
         }
         mst_restart_check(restart);
     }
@@ -223,7 +223,7 @@ static void test_round_parameters(void **state)
     reply(restart, effect->head.tag, MUSTER_ELOST);
     effect = mst_restart_machine.next(restart);
     assert_int_equal(effect->type, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, mst_slice_of(NULL, 0));
+    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, mst_slice_of(NULL, 0));
     effect = mst_restart_machine.next(restart);
     assert_int_equal(effect->head.request->round.on_loss, MST_PROCEED);
     assert_int_equal(effect->head.request->round.deadline_ms, 1000);

@@ -315,7 +315,7 @@ static void model_step(struct model *model)
         model_function(model, rank);
     } else if (dice == 2 && rank->unwinds) {
         rank->unwinds = false;
-        mst_restart_unwound(rank->restart, model->now_ns, MUSTER_OK, MST_WHY_REPLY,
+        mst_restart_unwound(rank->restart, model->now_ns, MUSTER_OK, MST_WHY_REPLY, 0,
                             mst_slice_of(NULL, 0));
     } else if (dice == 3) {
         model_trouble(model, i);

@@ -85,6 +85,23 @@ muster_status muster_restart_step(muster_restart *restart, int64_t step)
 
 /* --- what the function reports --- */
 
+/* A callback outside of an attempt has no fault to report, but gives the reason of its own failure:
+ * the first one counts. */
+static bool say(struct muster_restart *restart, enum mst_cause kind, int code, const char *text)
+{
+    struct mst_run_trouble *said = mst_run_is_mine(restart) ? restart->saying : NULL;
+
+    if (!said || kind != MST_CAUSE_FAULT) {
+        return false;
+    }
+    if (said->status == MUSTER_OK) {
+        said->status = MUSTER_EFAILED;
+        said->code = code;
+        (void)mst_slice_copy(said->text, sizeof(said->text), mst_slice_text(text));
+    }
+    return true;
+}
+
 /* In its thread alone, and where it runs or is prepared; a rank leaves only from within. Returns
  * what the function is to return. */
 static muster_status report(muster_restart *restart, enum mst_cause kind, int code,
@@ -102,6 +119,9 @@ static muster_status report(muster_restart *restart, enum mst_cause kind, int co
     refused = mst_lib_enter(restart->client, NULL, "report");
     if (refused) { /* above all in a forked child, which would speak for its parent */
         return refused;
+    }
+    if (say(restart, kind, code, text)) {
+        return status;
     }
     mst_lib_lock(restart->client);
     if (!(leaves ? restart->inside : restart->attempt) || !mst_run_is_mine(restart) ||

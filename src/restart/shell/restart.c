@@ -554,7 +554,7 @@ static void run_unwind(struct muster_restart *restart)
     if (run_poisoned(restart)) {
         return;
     }
-    mst_restart_unwound(restart->host.machine, mst_lib_now_ns(), trouble.status, why,
+    mst_restart_unwound(restart->host.machine, mst_lib_now_ns(), trouble.status, why, trouble.code,
                         mst_slice_text(trouble.text));
     mst_host_drain(&restart->host);
 }

@@ -78,6 +78,8 @@ struct muster_restart {
     struct mst_export exported;
     struct mst_run_settings settings;
     struct mst_run_trouble trouble; /* why it ends on its own */
+    /* Of a callback outside of an attempt: what muster_restart_fail has said; NULL: in none. */
+    struct mst_run_trouble *saying;
 
     /* Under the client's lock. */
     muster_client *client;

@@ -4,25 +4,51 @@
 #include "proto/status.h"
 #include "restart/shell/restart.h"
 
+/* "finalize failed: callback 2 of 3 returned MUSTER_EFAILED (-17)", or what it has said itself. */
+static void describe(struct mst_run_trouble *trouble, enum mst_step_kind kind, size_t at,
+                     size_t count, const struct mst_run_trouble *said)
+{
+    struct mst_text text = mst_text_in(trouble->text, sizeof(trouble->text));
+
+    mst_text_format(&text, "%s failed: ", mst_step_name(kind));
+    if (count > 1) {
+        mst_text_format(&text, "callback %zu of %zu%s ", at + 1, count,
+                        said->status != MUSTER_OK ? ":" : "");
+    } else if (said->status == MUSTER_OK) {
+        mst_text_add(&text, "callback ");
+    }
+    if (said->status != MUSTER_OK) {
+        mst_text_add(&text, said->text);
+    } else {
+        mst_text_format(&text, "returned %s (%d)", mst_status_name(trouble->code), trouble->code);
+    }
+}
+
 /* One callback. False: it failed, and `trouble` says so. */
 static bool step(struct muster_restart *restart, enum mst_step_kind kind, size_t at,
                  struct mst_run_trouble *trouble)
 {
     const struct muster_restart_hook *hook = &restart->settings.steps[kind].list[at];
-    size_t count = restart->settings.steps[kind].count;
-    muster_status status = hook->call(restart, hook->arg);
-    char which[48] = "";
+    bool says = kind != MST_STEP_ABORT && !restart->attempt;
+    struct mst_run_trouble said = {0};
+    muster_status status;
 
+    if (says) {
+        restart->saying = &said;
+    }
+    status = hook->call(restart, hook->arg);
+    if (says) {
+        restart->saying = NULL;
+    }
     if (status == MUSTER_OK) {
         return true;
     }
-    if (count > 1) {
-        mst_text_print(which, sizeof(which), "%zu of %zu ", at + 1, count);
-    }
     trouble->status = status < 0 ? status : MUSTER_EFAILED; /* a run ends with an error */
     trouble->code = status;
-    mst_text_print(trouble->text, sizeof(trouble->text), "%s failed: callback %sreturned %s (%d)",
-                   mst_step_name(kind), which, mst_status_name(status), status);
+    describe(trouble, kind, at, restart->settings.steps[kind].count, &said);
+    if (said.status != MUSTER_OK) {
+        trouble->code = said.code;
+    }
     return false;
 }
 
