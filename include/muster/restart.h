@@ -234,7 +234,9 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_restart_again(muster_restart *re
 
 /* Ends this rank while the job continues: when fn returns the status of this call, the rank leaves
  * the job, the others are interrupted and seal a generation without it, and muster_restart_run
- * returns OK. Thread: fn's, in fn itself. Since 0.1. */
+ * returns OK. In initialize and the health check before fn, fn and further callbacks before it are
+ * not called in this attempt. Thread: fn's, in fn, initialize and the health check before it. Since
+ * 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_leave(muster_restart *restart);
 
 /* Ends the run on all ranks: muster_restart_run returns EFAILED with this text everywhere. Returns

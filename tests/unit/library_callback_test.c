@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -166,11 +167,75 @@ static void a_callback_says_why_it_fails(void **state)
     assert_string_equal(logged, "completion failed: the card is hot");
 }
 
+/* ---- leaving before the function ---- */
+
+static char told[200];
+
+static void tell(const char *word)
+{
+    struct mst_text text = {.start = told, .size = strlen(told), .room = sizeof(told)};
+
+    mst_text_format(&text, "%s ", word);
+}
+
+static muster_status named(muster_restart *restart, void *arg)
+{
+    (void)restart;
+    tell(arg);
+    return MUSTER_OK;
+}
+
+/* In the first call only: the check after the attempt is called too. */
+static muster_status leave_once(muster_restart *restart, void *arg)
+{
+    muster_status status = MUSTER_OK;
+
+    if (!strstr(told, arg)) {
+        status = muster_restart_leave(restart);
+        assert_int_equal(status, MUSTER_OK);
+    }
+    tell(arg);
+    return status;
+}
+
+static void leaves_in(enum mst_step_kind kind, const char *expected)
+{
+    struct muster_restart_hook early[] = {{.call = named, .arg = (char[]){"initialize"}},
+                                          {.call = named, .arg = (char[]){"second"}}};
+    struct muster_restart_hook health[] = {{.call = named, .arg = (char[]){"health"}}};
+    struct muster_restart_hook late[] = {{.call = named, .arg = (char[]){"finalize"}}};
+    struct muster_restart_hook last[] = {{.call = named, .arg = (char[]){"completion"}}};
+    struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
+    muster_client *client = library_alone();
+    struct muster_error err;
+
+    told[0] = '\0';
+    (kind == MST_STEP_INITIALIZE ? early : health)[0].call = leave_once;
+    options.initialize = (struct muster_restart_hooks){.list = early, .count = 2};
+    options.health_check = (struct muster_restart_hooks){.list = health, .count = 1};
+    options.finalize = (struct muster_restart_hooks){.list = late, .count = 1};
+    options.completion = (struct muster_restart_hooks){.list = last, .count = 1};
+    library_ok(muster_restart_run(client, &options, named, (char[]){"fn"}, &err), &err);
+    assert_string_equal(told, expected);
+    muster_client_close(client);
+}
+
+/* A rank leaves in `initialize`, or in the first health check. Nothing more of the attempt is
+ * called, the function neither; it is unwound, and the run ends well. [Atomic sections, leaving,
+ * giving up] */
+static void a_rank_leaves_before_the_function(void **state)
+{
+    (void)state;
+    leaves_in(MST_STEP_INITIALIZE, "initialize finalize health ");
+    leaves_in(MST_STEP_HEALTH_CHECK, "initialize second health finalize health ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_handler_of_the_program_is_called),
         cmocka_unit_test(a_callback_says_why_it_fails),
+        cmocka_unit_test(a_rank_leaves_before_the_function),
     };
 
     return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);

@@ -102,13 +102,11 @@ static bool say(struct muster_restart *restart, enum mst_cause kind, int code, c
     return true;
 }
 
-/* In its thread alone, and where it runs or is prepared; a rank leaves only from within. Returns
- * what the function is to return. */
+/* In its thread alone, and where it runs or is prepared. Returns what the function is to return. */
 static muster_status report(muster_restart *restart, enum mst_cause kind, int code,
                             const char *text, muster_status status)
 {
     muster_status refused;
-    bool leaves = kind == MST_CAUSE_LEFT;
 
     if (!restart) {
         return MUSTER_EINVAL;
@@ -124,10 +122,9 @@ static muster_status report(muster_restart *restart, enum mst_cause kind, int co
         return status;
     }
     mst_lib_lock(restart->client);
-    if (!(leaves ? restart->inside : restart->attempt) || !mst_run_is_mine(restart) ||
-        restart->client->poisoned) {
+    if (!restart->attempt || !mst_run_is_mine(restart) || restart->client->poisoned) {
         status = MUSTER_EINVAL;
-    } else if (leaves) {
+    } else if (kind == MST_CAUSE_LEFT) {
         restart->left = true;
         mst_restart_left(restart->host.machine, mst_lib_now_ns());
     } else {

@@ -517,7 +517,7 @@ static void run_attempt(struct muster_restart *restart, muster_restart_fn *fn, v
     mst_export_set(restart, restart->view.rank, restart->view.size);
     status = restart->quit ? MUSTER_EINTERRUPTED : attempt_prepare(restart);
     mst_lib_lock(restart->client);
-    if (status == MUSTER_OK) {
+    if (status == MUSTER_OK && !mst_run_leaves(restart)) {
         status = attempt_call(restart, fn, arg);
     }
     mst_run_exit_closed(restart);

@@ -120,6 +120,8 @@ bool mst_run_is_mine(const struct muster_restart *restart);
 /* steps.c: calls them in their order; false: `trouble` says which one failed. */
 bool mst_run_steps(struct muster_restart *restart, enum mst_step_kind kind,
                    struct mst_run_trouble *trouble);
+/* Whether this attempt asked to leave: nothing more is called in it. On the run's thread. */
+bool mst_run_leaves(const struct muster_restart *restart);
 /* The health command, the folder, then the callbacks. */
 bool mst_run_healthy(struct muster_restart *restart, struct mst_run_trouble *trouble);
 /* For kinds whose failures are only logged. Lock not held. */

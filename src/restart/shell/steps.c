@@ -52,13 +52,18 @@ static bool step(struct muster_restart *restart, enum mst_step_kind kind, size_t
     return false;
 }
 
+bool mst_run_leaves(const struct muster_restart *restart)
+{
+    return restart->attempt && restart->left;
+}
+
 bool mst_run_steps(struct muster_restart *restart, enum mst_step_kind kind,
                    struct mst_run_trouble *trouble)
 {
     bool good = true;
 
     for (size_t i = 0; good && i < restart->settings.steps[kind].count; i++) {
-        good = step(restart, kind, i, trouble);
+        good = mst_run_leaves(restart) || step(restart, kind, i, trouble);
     }
     return good;
 }
@@ -67,6 +72,9 @@ bool mst_run_healthy(struct muster_restart *restart, struct mst_run_trouble *tro
 {
     const struct mst_run_settings *settings = &restart->settings;
 
+    if (mst_run_leaves(restart)) {
+        return true;
+    }
     trouble->status = MUSTER_EUNHEALTHY;
     if (settings->health_command &&
         !mst_health_command(settings->health_command, settings->health_timeout_ms, trouble)) {
