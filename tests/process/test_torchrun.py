@@ -6,20 +6,15 @@ behaviour: run / Programs without muster
 """
 
 import os
-import pathlib
 import re
-import shutil
 import subprocess
-import sys
 
 import pytest
 
 from conftest import ROOT
+from pytorch import VERSION, torch  # noqa: F401
 from unmodified import PROGRAMS, attempts_of, ports_of
 
-VERSION = "2.14.1"
-ROOM_BYTES = 12 << 30
-INSTALL_S = 1100  # on a slow network; ctest allows 1200
 PAGE = ROOT / "docs" / "coming-from.md"
 HEAD = "<!-- made by tests/process/test_torchrun.py; TEST_TORCH_WRITE=1 writes it -->\n"
 END = "<!-- end -->\n"
@@ -49,42 +44,6 @@ def main():
 
 main()
 """
-
-
-def installed(venv):
-    found = subprocess.run([venv / "bin" / "pip", "show", "torch"], capture_output=True, text=True, check=False)
-    return f"Version: {VERSION}" in found.stdout
-
-
-def install(venv):
-    """Why it could not be, or None."""
-    if (venv / "bin" / "torchrun").exists() and installed(venv):
-        return None
-    venv.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(venv).free < ROOM_BYTES:
-        return f"{venv} has less than {ROOM_BYTES >> 30} GB for PyTorch"
-    for words in ([sys.executable, "-m", "venv", venv],
-                  [venv / "bin" / "pip", "install", "-q", "--no-cache-dir", f"torch=={VERSION}"]):
-        try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_S, check=False)
-        except subprocess.TimeoutExpired:
-            return f"pip did not install PyTorch within {INSTALL_S} s"
-        if done.returncode != 0:
-            return "PyTorch could not be installed: " + (done.stderr.strip() or "no word").splitlines()[-1]
-    return None
-
-
-@pytest.fixture(scope="module")
-def torch():
-    """The programs of a virtual environment with PyTorch."""
-    named = os.environ.get("TEST_TORCH")
-    if not named:
-        pytest.skip("TEST_TORCH names no folder for PyTorch (5 GB)")
-    venv = pathlib.Path(named).absolute()
-    why = install(venv)
-    if why is not None:
-        pytest.skip(why)
-    return venv / "bin"
 
 
 class Launched:
