@@ -10,6 +10,16 @@ import sys
 
 WRITTEN_IN_C = pathlib.Path(__file__).parent / "extra.c"
 EXTRA = """
+extern "Python" muster_status muster_python_call(muster_restart *, void *);
+extern "Python" muster_status muster_python_callback(muster_restart *, void *);
+muster_restart_callback *muster_python_function_address(void);
+muster_restart_callback *muster_python_nothing_address(void);
+muster_restart_callback *muster_python_hook_address(void);
+void muster_python_left(void);
+bool muster_python_told(void);
+int muster_python_watch_start(void);
+void muster_python_watch_stop(void);
+char *getenv(const char *name);
 extern "Python" void muster_python_key(void *, const struct muster_place *, char *, size_t);
 extern "Python" uint32_t muster_python_filter(void *, uint32_t);
 extern "Python" muster_status muster_python_assign(void *, struct muster_place *, size_t);

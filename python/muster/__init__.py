@@ -36,6 +36,7 @@ from ._c import (
     Role,
     View,
 )
+from ._call import Call, Fault, FaultKind, GiveUp, current
 from ._errors import (
     CallError,
     Cancelled,
@@ -58,6 +59,7 @@ from ._errors import (
     Preempted,
     Protocol,
     Range,
+    Restart,
     SessionError,
     Stale,
     StateServer,
@@ -73,7 +75,9 @@ from ._job import Job, open
 from ._keys import Keys, Value
 from ._muster import ffi as _ffi, lib as _lib
 from ._preempt import Preempt
+from ._restart import Wrapper, restart
 from ._rounds import Result
+from ._run import Why
 from ._state import Compose, Mode, State
 
 __version__ = _ffi.string(_lib.muster_version()).decode()

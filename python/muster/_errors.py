@@ -12,7 +12,11 @@ Status = enum.IntEnum("Status", NAMES, module="muster")
 
 class Error(Exception):
     """`status` (muster.Status, or an int if it is newer than this module), `text` (one line: what
-    was attempted, what happened, who, what to do) and `os_errno` (0: none)."""
+    was attempted, what happened, who, what to do) and `os_errno` (0: none). Of a restarted
+    function: `why` (muster.Why), the rule that ended it, and `cause`, the last Fault, or None."""
+
+    why = None
+    cause = None
 
     def __init__(self, text, status, os_errno=0):
         super().__init__(text)
@@ -25,6 +29,12 @@ class Error(Exception):
 
     def __reduce__(self):
         return type(self), (self.text, self.status, self.os_errno)
+
+
+class Restart(BaseException):
+    """Raised in a restarted function when the job restarts: clean up and let it out. Raised by the
+    function itself it makes all ranks begin again. No Exception, so that `except Exception` does
+    not stop it."""
 
 
 class CallError(Error):
@@ -84,7 +94,7 @@ class Cancelled(CallError):
 
 
 class Interrupted(CallError):
-    """EINTERRUPTED: the job restarts."""
+    """EINTERRUPTED: the job restarts. On the thread of a restarted function it is Restart."""
 
 
 class Preempted(CallError):
@@ -142,7 +152,7 @@ CLASSES = {
 }
 
 
-for group in (Error, CallError, SessionError, MembershipError, *CLASSES.values()):
+for group in (Error, Restart, CallError, SessionError, MembershipError, *CLASSES.values()):
     group.__module__ = "muster"
 
 
@@ -158,6 +168,8 @@ def check(status, err):
     """Raises what a call has returned and filled in, if it has failed."""
     if status >= 0:
         return
+    if status == Status.EINTERRUPTED and lib.muster_python_told():
+        raise Restart("the job restarts")
     if err is None:
         raise error_of(status)
     raise error_of(status, ffi.string(err.text).decode(errors="replace"), err.os_errno)

@@ -1,0 +1,507 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank in Python whose function restarts. Its arguments: the mode, a folder, words for the mode."""
+
+import ctypes
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+
+import muster
+
+MODE, FOLDER, WORDS = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+LONG_S = 600
+
+
+def exported():
+    return [os.environ.get(name) for name in ("RANK", "WORLD_SIZE")]
+
+
+BEFORE = exported()
+
+
+def say(what, /, **values):
+    """One write: lines of several threads and processes stay whole."""
+    words = [f"{key}={value}" for key, value in values.items()]
+    sys.stdout.write(" ".join([what, f"pid={os.getpid()}", *words]) + "\n")
+    sys.stdout.flush()
+
+
+def enter(call):
+    assert exported() == [str(call.rank), str(call.size)], exported()
+    say("entered", attempt=call.iteration, rank=call.rank, size=call.size, index=call.index)
+    for fault in call.faults:
+        say("fault", kind=fault.kind.name, index=fault.index, code=fault.code, text=fault.text)
+
+
+def ranks_of(job):
+    return [member for member in job.members() if member.role is muster.Role.RANK]
+
+
+# ---- how rank 1 ends attempt 0 ----
+
+
+def fails(call):
+    raise ValueError(f"a bug\nof rank {call.rank}")
+
+
+def fails_by_report(call):
+    call.fail("no disk", code=7)
+
+
+def fails_and_swallows(call):
+    """What was reported stays, whatever the function makes of the exception."""
+    try:
+        call.fail("no disk", code=7)
+    except BaseException:
+        pass
+
+
+def again(call):
+    call.again()
+
+
+def raises_restart(call):
+    raise muster.Restart("once more")
+
+
+def leaves(call):
+    call.leave()
+
+
+def exits_0(call):
+    sys.exit()
+
+
+def exits_3(call):
+    sys.exit(3)
+
+
+def ctrl_c(call):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(LONG_S)
+
+
+def killed(call):
+    while len(ranks_of(call.job)) < int(os.environ.get("ALL", 0)):  # the spare is late
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def aborts(call):
+    call.abort("no point in it")
+
+
+def gives_up(call):
+    raise muster.GiveUp("no point in it")
+
+
+def loses(call):
+    call.lost(0, 0)
+
+
+def hangs(call):
+    call.ping()
+    time.sleep(LONG_S)
+
+
+def keeps_the_interpreter(call):
+    """C's sleep by a call that does not let the interpreter's lock go."""
+    say("keeps")
+    ctypes.PyDLL(None).sleep(LONG_S)
+
+
+# ---- where the others are meanwhile ----
+
+
+def sleeps(call):
+    time.sleep(LONG_S)
+
+
+def computes(call):
+    while True:
+        sum(range(100))
+
+
+def at_a_barrier(call):
+    call.job.barrier("never")
+
+
+def catches_exceptions(call):
+    while True:
+        try:
+            time.sleep(LONG_S)
+        except Exception as failure:
+            say("caught", what=repr(failure))
+
+
+def swallows(call):
+    """The first one is lost, as in a __del__; the next one comes."""
+    try:
+        time.sleep(LONG_S)
+    except muster.Restart:
+        say("swallowed")
+    time.sleep(LONG_S)
+
+
+def tidies(call):
+    """Longer than the first repetition waits."""
+    try:
+        time.sleep(LONG_S)
+    finally:
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            time.sleep(0.01)
+        say("tidied")
+
+
+def writes(call):
+    """The signal comes within the section, which is left at its end."""
+    ended = False
+    try:
+        with call.atomic():
+            (FOLDER / f"in-{call.rank}").touch()
+            while not (FOLDER / "told").exists():
+                time.sleep(0.01)
+            call.check()  # fine in here
+            ended = True
+    finally:
+        say("wrote", whole=ended)
+    say("behind the section")
+
+
+def imports(call):
+    sys.path.insert(0, str(FOLDER))
+    import slowly
+
+    say("imported", whole=slowly.WHOLE)
+    time.sleep(LONG_S)
+
+
+def forks(call):
+    """A child that ends in the function must not go on with its parent's run."""
+    child = os.fork()
+    if child == 0:
+        raise SystemExit(9)
+    say("child", status=os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    (FOLDER / f"in-{call.rank}").touch()
+    time.sleep(LONG_S)
+
+
+def wait_until_there():
+    """The others say by a file that they are where they are to be."""
+    for rank in (0, 2):
+        while not (FOLDER / f"in-{rank}").exists():
+            time.sleep(0.01)
+
+
+def interrupt_by_file(state):
+    (FOLDER / "told").touch()
+
+
+def work(call, victim, place):
+    enter(call)
+    if call.iteration > 0:
+        return call.rank * 10
+    if call.rank == 1:
+        call.job.barrier("met")
+        if place in ("writes", "forks", "imports"):
+            wait_until_there()
+        globals()[victim](call)
+        return "not to be returned"
+    try:
+        call.job.barrier("met")
+        globals()[place](call)
+    except BaseException as ended:
+        say("left", by=type(ended).__name__)
+        raise
+    return "not to be returned"
+
+
+def one(**options):
+    """The work of most tests: rank 1 ends attempt 0 as the first word says, while the others are
+    where the second one says."""
+    victim, place = WORDS
+
+    @muster.Wrapper(**options)
+    def train(call: muster.Call):
+        return work(call, victim, place)
+
+    try:
+        say("returned", value=train())
+    except BaseException as ended:
+        say("raised", what=type(ended).__name__, cause=getattr(ended, "cause", None), text=ended)
+        raise
+    assert exported() == BEFORE
+
+
+def plain():
+    one()
+
+
+def interpreter_kept():
+    one(soft_timeout=1, hard_timeout=2, grace=1)
+
+
+def hanging():
+    one(soft_timeout=1)
+
+
+def writing():
+    one(abort=interrupt_by_file)
+
+
+def importing():
+    """Told when it is in the middle of the import."""
+    (FOLDER / "slowly.py").write_text(
+        "import os, time, pathlib\n"
+        "folder = pathlib.Path(__file__).parent\n"
+        "(folder / f'in-{os.environ[\"RANK\"]}').touch()\n"
+        "while not (folder / 'told').exists():\n"
+        "    time.sleep(0.01)\n"
+        "time.sleep(0.5)\n"  # dozens of signals
+        "WHOLE = True\n"
+    ) if os.environ["RANK"] == "1" else None
+    one(abort=[interrupt_by_file])
+
+
+def on_a_thread():
+    """The function is on another thread, and in a loop: no system call of such a one is ended."""
+    victim = WORDS[0]
+
+    @muster.Wrapper()
+    def train(call: muster.Call):
+        enter(call)
+        if call.iteration > 0:
+            return call.rank * 10
+        if call.rank == 1:
+            call.job.barrier("met")
+            globals()[victim](call)
+        try:
+            call.job.barrier("met")
+            while True:
+                time.sleep(0.001)
+        finally:
+            say("left", by=sys.exc_info()[0].__name__)
+
+    results = []
+    thread = threading.Thread(target=lambda: results.append(train()))
+    thread.start()
+    thread.join()
+    say("returned", value=results[0])
+
+
+def callbacks():
+    """Each says its name; rank 1 fails once."""
+    order = []
+
+    def note(what):
+        def noted(state):
+            order.append(f"{what}:{state.iteration}:{state.mode.name.lower()}")
+            if what == "finalize":
+                order.append(type(state.fn_exception).__name__)
+            if what != "abort":
+                assert os.environ.get("RANK") == str(state.rank)
+
+        return noted
+
+    kinds = ("precondition", "initialize", "health_check", "abort", "finalize", "completion", "terminate")
+    options = {kind: [note(kind), note(kind + "2")] for kind in kinds}
+
+    @muster.Wrapper(**options, restart_health_check=note("restart_health_check"))
+    def train(call: muster.Call):
+        order.append(f"fn:{call.iteration}")
+        call.job.barrier("met")
+        if call.iteration == 0:
+            if call.rank == 1:
+                raise ValueError
+            time.sleep(LONG_S)
+
+    train()
+    say("order", rank=os.environ["RANK"], of=",".join(order))
+
+
+def callbacks_fail():
+    """The first word is the callback that fails, always on rank 1."""
+
+    def bad(state):
+        if state.initial_rank == 1 and (WORDS[0] != "initialize" or state.iteration == 0):
+            raise OSError("worn out")
+
+    @muster.Wrapper(**{WORDS[0]: bad})
+    def train(call: muster.Call):
+        enter(call)
+        if call.iteration == 0:
+            call.job.barrier("met")
+            if call.rank == 1:
+                raise ValueError("first")
+            time.sleep(LONG_S)
+        return call.rank
+
+    try:
+        say("returned", value=train())
+    except muster.Error as error:
+        say("raised", what=type(error).__name__, cause=repr(error.__cause__), text=error)
+        sys.exit(0)
+
+
+def limits():
+    """Fails for ever."""
+
+    @muster.Wrapper(iterations_max=3)
+    def train(call: muster.Call):
+        enter(call)
+        call.job.barrier(f"met-{call.iteration}")
+        if call.rank == 1:
+            raise ValueError("always")
+        time.sleep(LONG_S)
+
+    try:
+        train()
+    except muster.Failed as error:
+        say("raised", what=type(error).__name__, cause=error.cause.kind.name, index=error.cause.index)
+        raise
+
+
+def progress():
+    """Nothing is called for three soft timeouts: in Python that is progress, unless only pings are."""
+
+    @muster.Wrapper(soft_timeout=1, progress=WORDS[0])
+    def train(call: muster.Call):
+        enter(call)
+        if call.iteration == 0:
+            until = time.monotonic() + 4
+            while time.monotonic() < until:
+                time.sleep(0.01)
+        return call.iteration
+
+    say("returned", value=train())
+
+
+def phases():
+    """A phase in C without progress, longer than the soft timeout: in a section with a limit above,
+    and one below."""
+
+    @muster.Wrapper(soft_timeout=1)
+    def train(call: muster.Call):
+        enter(call)
+        if call.iteration == 0:
+            with call.disable_hang_protection():
+                time.sleep(2)
+            say("passed")
+            with call.section("compile", limit=0.5):
+                time.sleep(LONG_S)
+        return call.iteration
+
+    say("returned", value=train())
+
+
+def waits():
+    """Ctrl-C while this rank waits for the others: in the run, its function being done, or as a spare."""
+
+    @muster.Wrapper(precondition=lambda state: say("runs"))
+    def train(call: muster.Call):
+        enter(call)
+        if call.rank == 0:
+            call.job.keys.wait("interrupted")
+            return None
+        say("done")
+        return None
+
+    began = []
+
+    def struck(number, frame):
+        began.append(time.monotonic())
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, struck)
+    try:
+        train()
+        say("returned")
+    except KeyboardInterrupt:
+        say("interrupted", ms=(time.monotonic() - began[0]) * 1000)
+
+
+def current():
+    """A helper of the function finds its Call; the one of an old attempt is over."""
+    old = []
+
+    def helper():
+        call = muster.current()
+        old.append(call)
+        return call
+
+    @muster.restart
+    def train(factor):
+        call = helper()
+        assert muster.current() is call
+        if call.iteration == 0:
+            found = []
+            thread = threading.Thread(target=lambda: found.append(muster.current()))
+            thread.start()
+            thread.join()
+            assert found == [call]
+            call.again()
+        try:
+            old[0].ping()
+        except muster.Restart as over:
+            assert "attempt 0 is over" in str(over)
+        else:
+            raise AssertionError("an old attempt goes on")
+        return factor * call.iteration
+
+    assert train(5) == 5
+    assert train(factor=6) == 6  # another run
+    try:
+        muster.current()
+    except muster.Invalid:
+        say("well")
+
+
+def nested():
+    """A wrapped function within a wrapped one is refused."""
+
+    @muster.Wrapper()
+    def inner():
+        raise AssertionError("it must not run")
+
+    @muster.Wrapper()
+    def outer():
+        try:
+            inner()
+        except muster.Deadlock:
+            return "refused"
+
+    assert outer() == "refused"
+    say("well")
+
+
+def storm():
+    """Rank by rank fails, at any moment of the others, from its heap to its locks: 60 attempts."""
+    import random
+
+    dice = random.Random(int(WORDS[0]) + int(os.environ["RANK"]))
+    lock = threading.Lock()
+
+    @muster.Wrapper(stalled_max=1000)
+    def train(call: muster.Call):
+        if call.iteration >= 60:
+            return call.iteration
+        until = time.monotonic() + dice.random() * 0.02
+        while time.monotonic() < until or call.iteration % call.size != call.rank:
+            with lock:
+                dict.fromkeys(range(20))
+            with call.atomic():
+                time.sleep(0.0001)
+        if dice.random() < 0.5:
+            raise ValueError("now")
+        call.again()
+
+    assert train() >= 60
+    assert not lock.locked()
+    say("well", threads=threading.active_count())
+
+
+globals()[MODE]()
