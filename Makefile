@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 SCENARIOS = cluster|worker|coordinator
 DESTDIR ?=
 
-.PHONY: all deps build test scenarios demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install uninstall clean
+.PHONY: all deps build test scenarios demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install wheel uninstall clean
 
 all: build
 
@@ -77,6 +77,11 @@ install: deps
 	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX='$(PREFIX)'
 	@cmake --build --preset release
 	@umask 022; DESTDIR='$(DESTDIR)' cmake --install build/release
+
+# The Python package with the library and the program inside, and its source, in dist.
+wheel: deps
+	@tools/deps --wheel
+	@tools/wheel
 
 uninstall:
 	@DESTDIR='$(DESTDIR)' tools/uninstall build/release/install_manifest.txt

@@ -70,8 +70,19 @@ install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)
 
 # The Python package, where one was built.
+set(package_files FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 if(TARGET muster_python)
     install(TARGETS muster_python LIBRARY DESTINATION ${MUSTER_PYTHON_DIR}/muster)
-    install(DIRECTORY python/muster DESTINATION ${MUSTER_PYTHON_DIR} FILES_MATCHING PATTERN "*.py"
-        PATTERN "__pycache__" EXCLUDE)
+    install(DIRECTORY python/muster DESTINATION ${MUSTER_PYTHON_DIR} ${package_files})
+endif()
+
+# What a wheel has, which has the program and the library inside the package: `cmake --install BUILD
+# --component wheel`. The library's file has the name that the module looks for, for a wheel holds no links.
+if(TARGET muster_python)
+    set(of_wheel COMPONENT wheel EXCLUDE_FROM_ALL)
+    install(TARGETS muster_python LIBRARY DESTINATION muster ${of_wheel})
+    install(TARGETS muster_program RUNTIME DESTINATION muster/bin ${of_wheel})
+    install(PROGRAMS $<TARGET_FILE:muster> DESTINATION muster/lib RENAME $<TARGET_SONAME_FILE_NAME:muster>
+        ${of_wheel})
+    install(DIRECTORY python/muster DESTINATION . ${of_wheel} ${package_files})
 endif()

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel of tools/wheel, in an environment that has neither a compiler nor this tree.
+
+behaviour: python / The wheel
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+import blocks
+from conftest import BUILD, ROOT, WAIT_S, sanitized
+
+VERSION = re.search(r"project\(muster VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+GLIBC = r"linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|anl)\.so"
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (BUILD / "python" / "muster").is_dir(), reason="this build found no python3 with cffi and Python.h"
+    ),
+    pytest.mark.skipif(importlib.util.find_spec("venv") is None, reason=f"{sys.executable} has no venv"),
+    pytest.mark.skipif(sanitized(), reason="what is installed carries no sanitizer"),
+]
+
+
+def ran(command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=10 * WAIT_S, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The folder with the source distribution and the wheel of this build."""
+    out = tmp_path_factory.mktemp("published")
+    done = subprocess.run([ROOT / "tools" / "wheel", "--built", BUILD, out], capture_output=True, text=True)
+    if done.returncode == 69:
+        pytest.skip(f"the Python package index is not reached: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(published):
+    (path,) = published.glob("*.whl")
+    return path
+
+
+class Environment:
+    """A new environment of Python, whose folder of programs is all the PATH."""
+
+    def __init__(self, folder):
+        ran([sys.executable, "-m", "venv", folder])
+        self.bin = folder / "bin"
+        self.variables = {name: value for name, value in os.environ.items()
+                          if not name.startswith(("MUSTER_", "PYTHON"))}
+        self.variables["PATH"] = str(self.bin)
+        for compiler in ("cc", "gcc", "c99", "clang", "cmake"):
+            assert not shutil.which(compiler, path=self.variables["PATH"])
+
+    def run(self, *command, env=None, **options):
+        return ran(command, env={**self.variables, **(env or {})}, **options)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory, wheel):
+    """Where the wheel was installed as a user does it."""
+    made = Environment(tmp_path_factory.mktemp("clean"))
+    made.run(made.bin / "pip", "install", "--disable-pip-version-check", wheel)
+    return made
+
+
+@pytest.fixture
+def env(env):
+    return {name: value for name, value in env.items() if name == "MUSTER_RUNTIME_DIR"}
+
+
+def test_two_commands_from_a_wheel_to_a_job(clean, env, tmp_path):
+    """An environment has nothing but Python. After `pip install` of the wheel, the Python program of
+    README runs as four ranks by the command that README shows."""
+    programs, commands = blocks.read((ROOT / "README.md").read_text())
+    (hello,) = [program for program in programs if program.name == "hello.py"]
+    (command,) = [command.typed for command in commands if command.programs == [hello]]
+    (tmp_path / hello.name).write_text(hello.text)
+    program, *words = command.split()
+    out = clean.run(clean.bin / program, *words, cwd=tmp_path, env=env)
+    assert sorted(out.splitlines()) == [f"[{n}]: rank {n} of 4: the sum of all ranks is 6" for n in range(4)]
+
+
+MODULE = """
+import os, pathlib, sys, muster
+with muster.open() as job:
+    print(job.view.rank, muster.__version__, pathlib.Path(muster.__file__).parent)
+"""
+
+
+def test_the_module_and_the_program_are_those_of_the_wheel(clean, env, tmp_path):
+    """`python -m muster` and the `muster` beside python are one program, of the version of the module
+    and of the distribution. `muster run -m` runs a module, and it has the package of the wheel."""
+    (tmp_path / "work.py").write_text(MODULE)
+    said = [clean.run(*command, "--version", env=env).split()
+            for command in ([clean.bin / "python", "-m", "muster"], [clean.bin / "muster"])]
+    assert said == [["muster", VERSION]] * 2
+    code = "from importlib.metadata import version; print(version('muster-run'))"
+    assert clean.run(clean.bin / "python", "-c", code).strip() == VERSION
+    out = clean.run(clean.bin / "muster", "run", "-n", "2", "-m", "work", cwd=tmp_path, env=env)
+    ranks = sorted(line.split(maxsplit=3) for line in out.splitlines())
+    assert [rank[1:3] for rank in ranks] == [["0", VERSION], ["1", VERSION]]
+    assert all(str(clean.bin.parent) in rank[3] for rank in ranks)
+
+
+ALONE = """
+import os, pathlib, muster
+with muster.open() as job:
+    pids = pathlib.Path("/proc").glob("[0-9]*/exe")
+    print(*{os.readlink(exe) for exe in pids if os.access(exe, os.R_OK) and "/muster/bin/" in os.readlink(exe)})
+"""
+
+
+def test_a_program_that_is_started_alone_finds_the_service_of_the_wheel(clean, env):
+    """A program is started without `muster run`, in an environment with the wheel. The service that
+    it starts is the wheel's."""
+    out = clean.run(clean.bin / "python", "-c", ALONE, env=env)
+    assert str(clean.bin.parent) in out
+
+
+def test_what_the_wheel_holds(wheel):
+    """The wheel is for Python's stable ABI and for a glibc that is named, and has nothing outside of
+    its package: no test, no header of others."""
+    assert re.fullmatch(rf"muster_run-{re.escape(VERSION)}-cp39-abi3-manylinux_2_\d+_\w+\.whl", wheel.name)
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if not name.endswith("/")}
+    tops = {name.partition("/")[0] for name in names}
+    assert tops == {"muster", "muster_run.libs", f"muster_run-{VERSION}.dist-info"}
+    modules = {str(path.relative_to(ROOT / "python")) for path in (ROOT / "python" / "muster").glob("**/*.py")}
+    rest = {"muster/_muster.abi3.so", "muster/bin/muster",
+            "muster/lib/libmuster.so.0"}
+    assert {name for name in names if name.startswith("muster/")} == modules | rest
+
+
+def test_no_library_of_the_machine_but_glibc_is_needed(clean):
+    """The wheel's program, library and module load: they need nothing of the machine but glibc."""
+    (package,) = clean.bin.parent.glob("lib/python*/site-packages/muster")
+    for binary in ("bin/muster", "lib/libmuster.so.0", "_muster.abi3.so"):
+        lines = ran(["ldd", package / binary]).splitlines()
+        foreign = [line for line in lines if str(clean.bin.parent) not in line and not re.search(GLIBC, line)]
+        assert foreign == []
+
+
+def test_the_source_distribution_builds_a_wheel(published, tmp_path):
+    """The source distribution has no tests. `pip install` of it, in a new environment, compiles the
+    package with what pyproject.toml requires, and the package works."""
+    (source,) = published.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = archive.getnames()
+    assert not [name for name in names if re.match(r"[^/]+/(tests|docs|bench|tools|\.)", name)]
+    made = Environment(tmp_path / "new")
+    # Not optimised: that it compiles is what is looked at.
+    made.run(made.bin / "pip", "install", "-q", "--disable-pip-version-check",
+             "--config-settings=cmake.build-type=Debug",
+             "--config-settings=cmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF",
+             "--config-settings=cmake.define.CMAKE_C_FLAGS_DEBUG=-O0", source,
+             env={"PATH": os.environ["PATH"]}, cwd=tmp_path)
+    assert made.run(made.bin / "muster", "--version").split() == ["muster", VERSION]
+    out = made.run(made.bin / "muster", "run", "-n", "2", "python", "-c", MODULE)
+    assert len([line for line in out.splitlines() if VERSION in line]) == 2
