@@ -11,10 +11,18 @@ PACKAGE = pathlib.Path(__file__).parent
 PLACES = ("bin/muster", "../../bin/muster", "../../../../bin/muster")
 
 
+def is_program(path: pathlib.Path) -> bool:
+    """Not what pip puts into an environment's bin, which would start itself for ever."""
+    if not os.access(path, os.X_OK):
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
 def program() -> str:
     """The path of the program; $MUSTER_PROGRAM names another one."""
     given = os.environ.get("MUSTER_PROGRAM")
-    found = [PACKAGE / place for place in PLACES if os.access(PACKAGE / place, os.X_OK)]
+    found = [PACKAGE / place for place in PLACES if is_program(PACKAGE / place)]
     if not given and not found:
         sys.exit(f"muster: no program beside the package {PACKAGE}: set MUSTER_PROGRAM to its path")
     return given or os.path.normpath(found[0])

@@ -172,3 +172,19 @@ def test_the_source_distribution_builds_a_wheel(published, tmp_path):
     assert made.run(made.bin / "muster", "--version").split() == ["muster", VERSION]
     out = made.run(made.bin / "muster", "run", "-n", "2", "python", "-c", MODULE)
     assert len([line for line in out.splitlines() if VERSION in line]) == 2
+
+
+def test_a_package_without_its_program_says_so(tmp_path):
+    """The program was removed from an installed package. The command `muster` of the environment says
+    so in one line, and does not start itself again and again."""
+    package = tmp_path / "lib" / "python3" / "site-packages" / "muster"
+    package.mkdir(parents=True)
+    shutil.copy(ROOT / "python" / "muster" / "__main__.py", package)
+    command = tmp_path / "bin" / "muster"
+    command.parent.mkdir()
+    command.write_text(f"#!/bin/sh\nexec '{sys.executable}' -B '{package}/__main__.py' \"$@\"\n")
+    command.chmod(0o755)
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+    done = subprocess.run([command, "--version"], env=variables, capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 1
+    assert done.stderr == f"muster: no program beside the package {package}: set MUSTER_PROGRAM to its path\n"
