@@ -110,6 +110,7 @@ class Run:
         self.failure: Optional[BaseException] = None  # the cause of the error of the run
         self.faults: List[Fault] = []
         self.initial: Any = None
+        self.assignment: Any = None
         self.kept: List[Any] = []
 
     # --- what callbacks are given ---
@@ -179,7 +180,7 @@ class Run:
             _frameworks("begin", self.state())
             self.each("initialize")
         except BaseException as failure:
-            return self.report(failure)
+            return self.report(failure, "initialize: ")
         return OK
 
     def _health_check(self) -> int:
@@ -191,7 +192,7 @@ class Run:
                     hook(self.state())
         except BaseException as failure:
             if self.before_fault:
-                return self.report(failure)
+                return self.report(failure, "health_check: ")
             return self.ended(failure, EUNHEALTHY)
         return OK
 
@@ -261,6 +262,7 @@ class Run:
 
     def ended(self, failure: BaseException, status: int) -> int:
         """This rank's run ends with it."""
+        lib.muster_restart_fail(self.restart, 1, _text_of(failure))
         if isinstance(failure, Exception):
             self.failure = failure
         else:
@@ -279,8 +281,8 @@ class Run:
         self.said = status
         raise Done()
 
-    def report(self, failure: BaseException) -> int:
-        """The status of a function, or of what comes before it, that raised this."""
+    def report(self, failure: BaseException, where: str = "") -> int:
+        """The status of a function, or of `where` before it, that raised this."""
         if os.getpid() != self.pid:
             _end_child(failure)
         restart = self.restart
@@ -297,14 +299,14 @@ class Run:
         if isinstance(failure, (Lost, Fenced)):
             return int(failure.status)  # C knows whether a peer's end is why
         if isinstance(failure, Exception):
-            return self.failed(failure)
+            return self.failed(failure, where)
         code = _exit_code(failure)
         self.ends = failure
         if code in (0, 75):
             return int(lib.muster_restart_leave(restart))
-        return int(lib.muster_restart_fail(restart, code, _text_of(failure)))
+        return int(lib.muster_restart_fail(restart, code, _text_of(failure, where)))
 
-    def failed(self, failure: Exception) -> int:
+    def failed(self, failure: Exception, where: str) -> int:
         self.fn_exception = failure
         if isinstance(failure, Interrupted) or self.told():
             log.debug("the function raised while the job restarts", exc_info=failure)
@@ -313,7 +315,7 @@ class Run:
         log.warning(
             "rank %s (#%s) failed in attempt %s", view.rank, view.index, view.iteration, exc_info=failure
         )
-        return int(lib.muster_restart_fail(self.restart, 1, _text_of(failure)))
+        return int(lib.muster_restart_fail(self.restart, 1, _text_of(failure, where)))
 
     # --- the function ---
 
@@ -337,6 +339,7 @@ class Run:
             return self.returned(failure)
         finally:
             _release(failure)
+            failure = None  # whose traceback holds this frame
 
     def leave(self) -> None:
         """Until it is so; an interruption in it is not repeated for a second."""
@@ -374,8 +377,9 @@ class Run:
             hooks = getattr(options, kind)
             hooks.list, hooks.count = hook, 1
             self.kept += [handle, hook]
-        options.assignment, assignment = to_c(wrapper.assignment, self.state(Mode.INITIALIZED))
-        self.kept.append(assignment)
+        options.assignment, self.assignment = to_c(
+            wrapper.assignment, self.state(Mode.INITIALIZED)
+        )
         return options
 
     def go(self) -> Any:
@@ -411,6 +415,7 @@ class Run:
         self.interruption.disarm()
         self.mirror()
         self.restart = ffi.NULL
+        self.call = self.bound = None
 
     def plainly(self) -> Any:
         handle = ffi.new_handle(self)
@@ -427,24 +432,33 @@ class Run:
         return self.outcome(status, err)
 
     def outcome(self, status: int, err: Any) -> Any:
-        ends, failure, result = self.ends, self.failure, self.result
-        faults, made = self.faults, self.kept[-1] if self.kept else None
-        self.ends = self.failure = self.result = self.fn_exception = None
+        raised = self.error(status, err)
+        result = self.result
+        self.result = self.ends = self.preempted = self.failure = self.fn_exception = None
         self.kept.clear()
-        if ends is not None:
-            raise ends
-        if status == lib.MUSTER_EPREEMPTED and self.preempted is not None:
-            raise self.preempted
-        if status >= 0:
+        if raised is None:
             return result
-        made_failure = getattr(made, "failure", None)
+        try:
+            raise raised
+        finally:
+            del raised  # whose traceback holds this frame
+
+    def error(self, status: int, err: Any) -> Optional[BaseException]:
+        """What the call of the wrapped function raises."""
+        if self.ends is not None:
+            return self.ends
+        if status == lib.MUSTER_EPREEMPTED and self.preempted is not None:
+            return self.preempted
+        if status >= 0:
+            return None
         text = text_of(err.text) or ""
         if err.why == lib.MUSTER_WHY_ABORTED:
-            raise GiveUp(text)
+            return GiveUp(text)
         error = error_of(status, text, err.os_errno)
-        error.why = err.why if err.why not in Why.__members__.values() else Why(err.why)
-        error.cause = faults[0] if faults else None
-        raise error from (failure or made_failure)
+        error.why = Why(err.why) if err.why in Why.__members__.values() else err.why
+        error.cause = self.faults[0] if self.faults else None
+        error.__cause__ = self.failure or getattr(self.assignment, "failure", None)
+        return error
 
 
 def _refuse_groups() -> None:
@@ -476,12 +490,12 @@ def _end_child(failure: BaseException) -> NoReturn:
     os._exit(code & 255)
 
 
-def _text_of(failure: BaseException) -> Any:
+def _text_of(failure: BaseException, before: str = "") -> Any:
     """`repr at file:line`, as long as a record may be."""
     try:
-        said = " ".join(repr(failure).split())
+        said = before + " ".join(repr(failure).split())
     except Exception:
-        said = type(failure).__name__
+        said = before + type(failure).__name__
     trace: Optional[TracebackType] = failure.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

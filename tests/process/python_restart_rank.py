@@ -2,12 +2,15 @@
 """A rank in Python whose function restarts. Its arguments: the mode, a folder, words for the mode."""
 
 import ctypes
+import gc
+import logging
 import os
 import pathlib
 import signal
 import sys
 import threading
 import time
+import weakref
 
 import muster
 
@@ -345,6 +348,62 @@ def callbacks_fail():
     except muster.Error as error:
         say("raised", what=type(error).__name__, cause=repr(error.__cause__), text=error)
         sys.exit(0)
+
+
+def leaves_early():
+    """Rank 1 leaves in `initialize`, as by sys.exit()."""
+
+    def prepare(state):
+        if state.rank == 1 and state.iteration == 0:
+            sys.exit()
+
+    @muster.Wrapper(initialize=prepare)
+    def train(call: muster.Call):
+        enter(call)
+        if call.iteration == 0:
+            time.sleep(LONG_S)
+        return call.size
+
+    try:
+        say("returned", value=train())
+    except SystemExit:
+        say("raised")
+
+
+def looks():
+    """What a process has of descriptors, threads and KiB of memory."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        (memory,) = [int(line.split()[1]) for line in status if line.startswith("VmRSS")]
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), memory
+
+
+def hundreds():
+    """300 attempts, with no collection of garbage; each leaves an object behind if a frame stays."""
+    gc.disable()
+    logging.getLogger("muster").setLevel(logging.CRITICAL)
+    held, seen = [], {}
+
+    class Model:
+        pass
+
+    @muster.Wrapper(stalled_max=1000)
+    def train(call: muster.Call):
+        if any(one() is not None for one in held):
+            call.abort(f"attempt {call.iteration}: a model is there still")
+        model = Model()
+        held.append(weakref.ref(model))
+        if call.iteration in (100, 300):
+            seen[call.iteration] = looks()
+        if call.iteration == 300:
+            return
+        call.job.barrier(f"met-{call.iteration}")
+        if call.rank == 1:
+            raise ValueError(model)
+        time.sleep(LONG_S)
+
+    train()
+    (fds, threads, before), (fds_after, threads_after, after) = seen[100], seen[300]
+    say("seen", fds=fds_after - fds, threads=threads_after - threads, kib=after - before)
 
 
 def limits():

@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, sanitized
 from running import Run
 from saving import PATIENT
 from test_python import PACKAGE, under
@@ -296,7 +296,8 @@ def test_a_callback_after_a_fault_ends_its_rank(run, kind, what):
     job = run(3, "callbacks_fail", kind)
     ends(job)
     (raised,) = said(job, "raised")
-    assert raised["what"] == what and "worn" in job.out.having("raised")[0]
+    assert raised["what"] == what and raised["cause"].startswith("OSError")
+    assert "OSError('worn out') at python_restart_rank.py" in raised["text"]
     assert len(said(job, "returned")) == 2
 
 
@@ -305,7 +306,28 @@ def test_a_failing_initialize_is_a_fault(run):
     job = run(2, "callbacks_fail", "initialize")
     ends(job)
     assert len(said(job, "returned")) == 2
-    assert "OSError('worn out') at" in said(job, "fault")[0]["text"]
+    assert said(job, "fault")[0]["text"].startswith("initialize: OSError('worn out') at")
+
+
+def test_a_rank_leaves_before_the_function(run):
+    """`initialize` of a rank calls `sys.exit()`. It leaves, and the others go on without it."""
+    job = run(3, "leaves_early")
+    ends(job)
+    assert len(said(job, "raised")) == 1
+    assert [line["value"] for line in said(job, "returned")] == ["2", "2"]
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer keeps what was freed")
+def test_hundreds_of_restarts_keep_nothing(run):
+    """There are 300 restarts, without a collection of garbage. What the function held is freed before
+    each next attempt, also what an exception held, and from the 100th on there are no more
+    descriptors and threads, nor more than 2 MiB of memory."""
+    job = run(3, "hundreds")
+    ends(job)
+    seen = said(job, "seen")
+    assert len(seen) == 3
+    for line in seen:
+        assert (line["fds"], line["threads"]) == ("0", "0") and int(line["kib"]) < 2048, line
 
 
 def test_the_limit_of_attempts(run):
