@@ -353,8 +353,10 @@ class Run:
             raise late
 
     def returned(self, failure: Optional[BaseException]) -> int:
-        if failure is None or self.said is not None:
-            return OK if self.said is None else self.said
+        if failure is None:
+            return OK  # C knows what was reported
+        if self.said is not None:
+            return self.said
         if self.job is None:
             self.ends = failure
             return EFAILED

@@ -140,6 +140,14 @@ def catches_exceptions(call):
             say("caught", what=repr(failure))
 
 
+def breaks(call):
+    """What is raised by what was cut short, as a library does whose connection to a peer is gone."""
+    try:
+        time.sleep(LONG_S)
+    except muster.Restart:
+        raise ConnectionError("the peer is gone") from None
+
+
 def swallows(call):
     """The first one is lost, as in a __del__; the next one comes."""
     try:
@@ -502,6 +510,7 @@ def current():
             thread.start()
             thread.join()
             assert found == [call]
+            call.job.barrier("met")
             call.again()
         try:
             old[0].ping()

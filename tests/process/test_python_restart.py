@@ -108,6 +108,17 @@ def test_wherever_the_others_are(run, place):
     assert not said(job, "caught")
 
 
+def test_what_is_raised_while_the_job_restarts_is_no_fault(run):
+    """The others are told, and raise an exception of their own for it. The record has only the fault
+    that was the cause, and nothing of theirs is logged."""
+    job = run(3, "plain", "fails breaks")
+    ends(job)
+    same_processes(job)
+    assert len(said(job, "left", "by=ConnectionError")) == 2
+    assert [fault["index"] for fault in said(job, "fault")] == ["1"] * 3
+    assert not job.log.having("ConnectionError")
+
+
 def test_a_swallowed_restart_comes_again(run):
     """The others catch the `Restart` and go on, as code in a `__del__` does. It comes again."""
     job = run(3, "plain", "fails swallows")
