@@ -7,7 +7,7 @@ import functools
 import math
 import os
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, TypeVar, Union
 
 from ._assignment import Steps, assignment_of
 from ._c import string_of
@@ -18,6 +18,7 @@ from ._muster import ffi, lib
 from ._run import Run, abort_torch
 from ._state import State
 
+Result = TypeVar("Result")
 Hook = Callable[[State], Any]
 Hooks = Union[None, Hook, Sequence[Hook]]
 
@@ -172,14 +173,14 @@ class Wrapper:
         nothing = lib.muster_python_nothing_address()
         check(lib.muster_restart_run(ffi.NULL, options, nothing, ffi.NULL, err), err)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[..., Result]) -> Callable[..., Result]:
         places = _call_parameters(function)
         if not self.enabled and not places:
             return function
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return Run(self, function, places, args, kwargs).go()
+            return Run(self, function, places, args, kwargs).go()  # None on a spare
 
         return wrapped
 
@@ -208,11 +209,14 @@ def _call_parameters(function: Callable[..., Any]) -> List[str]:
     names |= {"Call | None", "muster.Call | None"}
     try:
         hints: Dict[str, Any] = typing.get_type_hints(function)
-    except Exception:  # a name in them is not known here
-        hints = getattr(function, "__annotations__", {})
-    return [
-        name
-        for name, hint in hints.items()
-        if name != "return"
-        and (hint is Call or Call in typing.get_args(hint) or (isinstance(hint, str) and hint in names))
-    ]
+    except Exception:  # no plain function, or a name in them is not known here
+        hints = {}
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # a builtin function has none
+        return []
+    places = {}
+    for name, parameter in parameters.items():
+        hint = hints.get(name, parameter.annotation)
+        places[name] = hint in names if isinstance(hint, str) else Call in (hint, *typing.get_args(hint))
+    return [name for name, wanted in places.items() if wanted]

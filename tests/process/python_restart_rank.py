@@ -278,6 +278,36 @@ def importing():
     one(abort=[interrupt_by_file])
 
 
+def describing():
+    """Rank 1 has raised, and its exception takes its time to be described when rank 0 fails."""
+
+    class Slow(Exception):
+        def __str__(self):
+            if not (FOLDER / "in-1").exists():
+                (FOLDER / "in-1").touch()
+                while not (FOLDER / "told").exists():
+                    time.sleep(0.01)
+                time.sleep(0.3)  # signals would have come
+                say("described")
+            return "slow"
+
+    @muster.Wrapper(abort=interrupt_by_file)
+    def train(call: muster.Call):
+        enter(call)
+        if call.iteration > 0:
+            return call.rank * 10
+        call.job.barrier("met")
+        if call.rank == 1:
+            raise Slow
+        while not (FOLDER / "in-1").exists():
+            time.sleep(0.01)
+        if call.rank == 0:
+            raise ValueError("first")
+        time.sleep(LONG_S)
+
+    say("returned", value=train())
+
+
 def on_a_thread():
     """The function is on another thread, and in a loop: no system call of such a one is ended."""
     victim = WORDS[0]
@@ -442,6 +472,23 @@ def progress():
             until = time.monotonic() + 4
             while time.monotonic() < until:
                 time.sleep(0.01)
+        return call.iteration
+
+    say("returned", value=train())
+
+
+def waiting():
+    """Rank 1 waits in muster for three soft timeouts, after a ping, while rank 0 goes on."""
+
+    @muster.Wrapper(soft_timeout=1)
+    def train(call: muster.Call):
+        enter(call)
+        call.ping()
+        until = time.monotonic() + 3
+        while call.rank == 0 and call.iteration == 0 and time.monotonic() < until:
+            call.ping()
+            time.sleep(0.01)
+        call.job.barrier(f"met-{call.iteration}")
         return call.iteration
 
     say("returned", value=train())

@@ -154,6 +154,16 @@ def test_no_import_is_cut_short(run):
     assert [line["whole"] for line in said(job, "imported")] == ["True"] * 2
 
 
+def test_nothing_is_raised_behind_the_function(run):
+    """A rank has raised, and its exception is being logged when another one fails. `Restart` is not
+    raised there, and the record has the other one's fault first."""
+    job = run(3, "describing")
+    ends(job)
+    same_processes(job)
+    assert len(said(job, "described")) == 1
+    assert {fault["index"] for fault in said(job, "fault")} >= {"0"}
+
+
 def test_a_child_that_was_forked_in_the_function_does_not_go_on_with_it(run):
     """The function forks, and the child lets an exception out. It ends with its status; its parent
     goes on."""
@@ -272,6 +282,14 @@ def test_an_interpreter_that_runs_makes_progress(run):
     job = run(2, "progress", "ping")
     ends(job)
     assert [line["value"] for line in said(job, "returned")] == ["1", "1"]
+
+
+def test_a_wait_in_muster_is_no_hang(run):
+    """A rank that has pinged is at a barrier for three soft timeouts, while the other one pings. It is
+    not found."""
+    job = run(2, "waiting")
+    ends(job)
+    assert [line["value"] for line in said(job, "returned")] == ["0", "0"]
 
 
 def test_sections(run):
@@ -432,7 +450,7 @@ except TypeError as error:
 """
 
 SWITCHED_OFF = """
-import os, typing
+import functools, os, typing
 import muster
 
 def plain(x):
@@ -445,7 +463,18 @@ def called(x, call: typing.Optional[muster.Call] = None, *, other: "muster.Call 
     with call.atomic(), call.section("compile", 1):
         return x
 assert muster.Wrapper(enabled=False)(called)(1) == 1
+
+class Trainer:
+    def __call__(self, call: muster.Call, x=6):
+        return call.iteration + x
+    @muster.restart
+    def method(self, x, call: muster.Call):
+        return type(self), x, call.iteration
+assert muster.Wrapper(enabled=False)(Trainer())(x=7) == 7
 os.environ["MUSTER_ENABLED"] = "0"
+assert muster.restart(functools.partial(called, 3))() == 3
+assert Trainer().method(4) == (Trainer, 4, 0)
+assert muster.restart(max)(3, 4) == 4
 train = muster.Wrapper()(called)
 assert train(2, None) == 2 and train.__name__ == "called"
 
