@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 SCENARIOS = cluster|worker|coordinator
 DESTDIR ?=
 
-.PHONY: all deps build test scenarios demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install wheel uninstall clean
+.PHONY: all deps build test scenarios demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install wheel apidoc uninstall clean
 
 all: build
 
@@ -82,6 +82,11 @@ install: deps
 wheel: deps
 	@tools/deps --wheel
 	@tools/wheel
+
+# The pages of the Python API, in dist/api.
+apidoc: build
+	@tools/deps --wheel
+	@tools/apidoc build/dev dist/api
 
 uninstall:
 	@DESTDIR='$(DESTDIR)' tools/uninstall build/release/install_manifest.txt

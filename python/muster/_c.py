@@ -20,25 +20,64 @@ NOTHING = {
 HIDDEN = ("size", "version", "reserved", "log", "log_ctx")
 
 
-def enum_of(name, c_name):
+def enum_of(name, c_name, doc=""):
     """An IntEnum of a C enum, without the prefix that all its names share."""
     elements = {c: value for value, c in sorted(ffi.typeof(c_name).elements.items())}
     shared = os.path.commonprefix(list(elements)).rpartition("_")[0] + "_"
-    return enum.IntEnum(
-        name, {c[len(shared) :]: value for c, value in elements.items()}, module="muster"
-    )
+    members = {c[len(shared) :]: value for c, value in elements.items()}
+    made = enum.IntEnum(name, members, module="muster")
+    made.__doc__ = doc
+    return made
 
 
-Role = enum_of("Role", "enum muster_role")
-Grow = enum_of("Grow", "enum muster_grow")
-Level = enum_of("Level", "enum muster_level")
-MemberState = enum_of("MemberState", "enum muster_member_state")
-Cause = enum_of("Cause", "enum muster_cause")
-Reduce = enum_of("Reduce", "enum muster_reduce")
-OnLoss = enum_of("OnLoss", "enum muster_on_loss")
-Reach = enum_of("Reach", "enum muster_reach")
-NoticeLevel = enum_of("NoticeLevel", "enum muster_notice_level")
-Leave = enum_of("Leave", "enum muster_preempt_leave")
+Role = enum_of(
+    "Role",
+    "enum muster_role",
+    "What a client is to the job: RANK takes part in generations, WORKER in none, AGENT "
+    "watches the processes of a node, OBSERVER is no member.",
+)
+Grow = enum_of(
+    "Grow",
+    "enum muster_grow",
+    "When a new rank is taken in: CHECK: at the next check of every rank; FAULT: with the "
+    "next fault; OFF: never; DEFAULT: as MUSTER_GROW says, else CHECK.",
+)
+Level = enum_of("Level", "enum muster_level", "How important a line of the log is.")
+MemberState = enum_of(
+    "MemberState",
+    "enum muster_member_state",
+    "Where a member of the job stands.",
+)
+Cause = enum_of("Cause", "enum muster_cause", "Why a member was lost, or a generation ended.")
+Reduce = enum_of(
+    "Reduce",
+    "enum muster_reduce",
+    "What a round makes of the contributions: see Job.round.",
+)
+OnLoss = enum_of(
+    "OnLoss",
+    "enum muster_on_loss",
+    "What the loss of a participant does to a round: FAIL fails it for all, PROCEED closes "
+    "it with the contributions that are there.",
+)
+Reach = enum_of(
+    "Reach",
+    "enum muster_reach",
+    "What Preempt.reached says of a step: GO_ON: compute it. SAVE_NOW: save it first. "
+    "STOP: this process was replaced.",
+)
+NoticeLevel = enum_of(
+    "NoticeLevel",
+    "enum muster_notice_level",
+    "CERTAIN: the process ends at the deadline. ADVISORY: it may end; no step is agreed "
+    "on.",
+)
+Leave = enum_of(
+    "Leave",
+    "enum muster_preempt_leave",
+    "Which processes exit after the save: ALL, or only those that were NOTICED; DEFAULT: "
+    "as MUSTER_PREEMPT_LEAVE says, else ALL.",
+)
 ENUMS = {
     "enum muster_role": Role,
     "enum muster_grow": Grow,

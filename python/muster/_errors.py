@@ -8,6 +8,7 @@ from ._muster import ffi, lib
 PREFIX = "MUSTER_"
 NAMES = {name[len(PREFIX) :]: value for value, name in ffi.typeof("muster_status").elements.items()}
 Status = enum.IntEnum("Status", NAMES, module="muster")
+Status.__doc__ = "What a call came to, as in status.h: negative values are failures."
 
 
 class Error(Exception):

@@ -13,6 +13,7 @@ class Value(bytes):
 
     @classmethod
     def of(cls, data, revision):
+        """The bytes `data` with that revision."""
         value = cls(data)
         value.revision = revision
         return value

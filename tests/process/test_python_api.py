@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `import muster` offers: each public name is documented, and the import is quick.
+
+behaviour: python / What can be imported
+"""
+
+import importlib.util
+import inspect
+import os
+import pkgutil
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD, ROOT, sanitized
+
+PACKAGE = BUILD / "python"
+IMPORT_MS = 60
+TIMES = 9
+# Beside what an interpreter has imported when it starts, and the private modules of these.
+MAY_BE_IMPORTED = {
+    "array", "ast", "atexit", "collections", "contextlib", "contextvars", "copy", "copyreg", "dataclasses", "datetime",
+    "dis", "enum", "errno", "functools", "importlib", "inspect", "itertools", "keyword", "linecache", "logging", "math",
+    "muster", "opcode", "operator", "re", "reprlib", "select", "selectors", "signal", "socket", "string", "struct",
+    "textwrap", "threading", "time", "token", "tokenize", "traceback", "types", "typing", "warnings", "weakref",
+}
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (PACKAGE / "muster").is_dir(), reason="this build found no python3 with cffi and Python.h"
+    ),
+    pytest.mark.skipif(
+        importlib.util.find_spec("cffi") is None, reason=f"{sys.executable} has no cffi"
+    ),
+    pytest.mark.skipif(sanitized(), reason="a library with a sanitizer is not loaded into this process"),
+]
+
+
+def python(code):
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
+
+
+def test_import_takes_few_modules_of_python_and_none_of_others():
+    """`import muster` imports itself, cffi's module in C and a part of Python's own library: no
+    asyncio, no concurrent.futures, nothing that is installed beside it."""
+    said = python("import sys; before = set(sys.modules); import muster; print(*set(sys.modules) - before)")
+    names = {name.partition(".")[0] for name in said.split()}
+    assert {name for name in names if not name.startswith("_")} <= MAY_BE_IMPORTED
+    foreign = names - set(sys.stdlib_module_names) - {"muster", "_cffi_backend"}
+    assert foreign == set()
+
+
+def test_import_is_quick():
+    """`import muster` takes at most 60 ms of a processor."""
+    code = "import time; a = time.process_time_ns(); import muster; print(time.process_time_ns() - a)"
+    took = [int(python(code)) / 1e6 for _ in range(TIMES)]
+    assert statistics.median(took) <= IMPORT_MS, took
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """The package and its public modules; those that need what this machine has not are left out."""
+    sys.path.insert(0, str(PACKAGE))
+    try:
+        import muster
+
+        found = [muster]
+        for module in pkgutil.walk_packages(muster.__path__, "muster."):
+            if not any(part.startswith("_") for part in module.name.split(".")):
+                try:
+                    found.append(importlib.import_module(module.name))
+                except ModuleNotFoundError as missing:
+                    assert not (missing.name or "muster").startswith("muster"), missing
+        return found
+    finally:
+        sys.path.remove(str(PACKAGE))
+
+
+def public(modules):
+    """(what a user writes, the thing) of all that the modules offer."""
+    for module in modules:
+        own = [name for name in vars(module) if not name.startswith("_")]
+        for name in getattr(module, "__all__", own):
+            thing = getattr(module, name)
+            if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+                continue
+            if not (thing.__module__ or "").startswith("muster"):
+                continue
+            yield f"{module.__name__}.{name}", thing
+            if inspect.isclass(thing):
+                for attribute, value in vars(thing).items():
+                    if attribute.startswith("_"):
+                        continue
+                    if isinstance(value, (staticmethod, classmethod)):
+                        value = value.__func__
+                    if inspect.isfunction(value) or isinstance(value, property):
+                        yield f"{module.__name__}.{name}.{attribute}", value
+
+
+def described(thing):
+    """Whether it has words of its own: not those that Python gives every enum, dataclass or exception."""
+    own = inspect.cleandoc(thing.__doc__ or "")
+    given = {"", "An enumeration."} | {inspect.cleandoc(base.__doc__ or "") for base in getattr(thing, "__mro__", ())[1:]}
+    return own not in given and not own.startswith(f"{getattr(thing, '__name__', '')}(")
+
+
+def test_every_public_name_is_documented(modules):
+    """Every class, function, method and property that the package and its public modules offer has a
+    docstring."""
+    names = dict(public(modules))
+    assert {"muster.open", "muster.Job.round", "muster.Keys.cas", "muster.View", "muster.Reach"} <= set(names)
+    assert [name for name, thing in names.items() if not described(thing)] == []
+
+
+def test_every_name_is_offered_once(modules):
+    """`muster.__all__` has every public name of the package, once, in the order of the
+    alphabet."""
+    names = modules[0].__all__
+    assert names == sorted(set(names))
+    assert [name for name in names if not hasattr(modules[0], name)] == []
+    there = {name for name, thing in vars(modules[0]).items()
+             if not name.startswith("_") and not inspect.ismodule(thing)}
+    assert there == set(names)
+
+
+def test_the_pages_of_the_api_have_every_name(modules, tmp_path):
+    """`make apidoc` writes pages of the API. Every class, function, method and property has its place
+    there."""
+    done = subprocess.run([ROOT / "tools" / "apidoc", BUILD, tmp_path], capture_output=True, text=True)
+    if done.returncode == 69:
+        pytest.skip(f"the Python package index is not reached: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "muster.html").read_text()
+    names = [name.removeprefix("muster.") for name, _ in public(modules[:1])]
+    assert [name for name in names if f'id="{name}"' not in page] == []
