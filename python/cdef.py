@@ -29,6 +29,34 @@ muster_python_log_fn *muster_python_log_address(void);
 typedef void muster_python_crash_fn(void *ctx, const char *line);
 muster_python_crash_fn *muster_python_crash_address(void);
 """
+TASKS_IN_C = pathlib.Path(__file__).parent / "tasks.c"
+TASKS = """
+extern "Python" muster_status muster_python_task(muster_task *task, size_t function,
+    const void *data, size_t size, uint32_t type, const struct muster_part *parts, size_t count);
+extern "Python" void muster_python_drop(void *object);
+muster_task_fn *muster_python_run_address(void);
+muster_status muster_python_keep(muster_task *task, uintptr_t number);
+uintptr_t muster_python_object(muster_task *task, size_t need);
+muster_status muster_python_schedule(muster_cluster *cluster, const char *function,
+    const struct muster_closure_options *options, const char *data, const uint32_t *sizes,
+    uint32_t type, size_t count, int64_t timeout_ms, muster_closure **out, size_t *admitted,
+    struct muster_error *err);
+muster_status muster_python_schedule_one(muster_cluster *cluster, const char *function,
+    const struct muster_closure_options *options, const char *data, size_t size, uint32_t type,
+    int64_t timeout_ms, muster_closure **out, struct muster_error *err);
+struct muster_python_value {
+    const struct muster_part *parts;
+    size_t count;
+    const void *data;
+    size_t size;
+    uint32_t type;
+};
+muster_status muster_python_fetch(muster_closure *closure, int64_t timeout_ms,
+    struct muster_python_value *out, struct muster_error *err);
+bool muster_python_ended(muster_closure *closure);
+bool muster_python_has_value(muster_closure *closure);
+size_t muster_python_which_ended(muster_closure *const *closures, size_t count, uint32_t *places);
+"""
 
 
 class Unreadable(Exception):
@@ -121,8 +149,9 @@ def main(include, out):
     texts = read(include)
     cdef, source = initialisers(texts)
     source = "#include <muster/muster.h>\n" + WRITTEN_IN_C.read_text(encoding="utf-8") + source
+    source += TASKS_IN_C.read_text(encoding="utf-8")
     ffi = cffi.FFI()
-    ffi.cdef("".join(map(declarations, texts)) + cdef + EXTRA)
+    ffi.cdef("".join(map(declarations, texts)) + cdef + EXTRA + TASKS)
     ffi.set_source("muster._muster", source)
     ffi.emit_c_code(out)
 

@@ -16,7 +16,11 @@ NOTHING = {
     ("struct muster_notice", "index"): lib.MUSTER_INDEX_ALL,
     ("struct muster_notice", "agreed_step"): -1,
     ("struct muster_member", "node"): -1,
+    ("struct muster_cluster_counts", "oldest_ms"): -1,
+    ("struct muster_cluster_worker", "longest_ms"): -1,
 }
+# Sizes of structs that grow: in C the caller sets them.
+NO_NEWS = {("struct muster_cluster_counts", "size"), ("struct muster_cluster_worker", "size")}
 HIDDEN = ("size", "version", "reserved", "log", "log_ctx")
 
 
@@ -172,7 +176,7 @@ def record_of(name, c_name, doc):
     """A frozen dataclass of a struct's fields, and the function that fills it."""
     fields = {}
     for field, kind in ffi.typeof(c_name).fields:
-        if field not in HIDDEN[2:]:
+        if field not in HIDDEN[2:] and (c_name, field) not in NO_NEWS:
             fields[field] = converter(kind.type, c_name, field)
     made = dataclasses.make_dataclass(
         name, [field.removesuffix(MS) for field in fields], frozen=True, namespace={"__doc__": doc}
@@ -191,9 +195,9 @@ def converter(kind, c_name, field):
         return lambda value: known(value) if value in known.__members__.values() else value
     if kind.kind in ("pointer", "array"):
         return text_of
-    if field.endswith(MS):
-        return lambda value: value / 1000
     nothing = NOTHING.get((c_name, field), NOTHING.get(field))
+    if field.endswith(MS):
+        return lambda value: None if value == nothing else value / 1000
     if nothing is not None:
         return lambda value: None if value == nothing else value
     return lambda value: value

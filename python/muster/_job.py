@@ -61,6 +61,7 @@ class Job:
         self._owner = os.getpid()
         self.keys = Keys(handle)
         self.preempt = Preempt(handle)
+        self._before_close = []  # [weak method] of what needs the client to close
         _open_jobs.add(self)
 
     def __enter__(self):
@@ -72,6 +73,10 @@ class Job:
     def close(self):
         """Ends the session: a rank leaves the job, which is no fault. Calls that other threads wait
         for end with Cancelled. Closing again does nothing."""
+        for method in self._before_close:
+            close = method()
+            if close is not None:
+                close()
         self._handle.close(self.preempt._close)
         log, self._log = self._log, None
         if log and os.getpid() == self._owner:

@@ -23,7 +23,7 @@ PAGES = sorted(
 
 # Flags and variables in the pages that belong to somebody else, or to no command of muster.
 OF_OTHERS = {"--version", "--mpi", "--kill-on-bad-exit", "--no-kill", "--requeue", "--from-file", "--pty",
-             "--define-prefix", "--http-put-response-hop-limit", "--instance-id"}
+             "--code", "--slots", "--cluster", "--define-prefix", "--http-put-response-hop-limit", "--instance-id"}
 OF_THE_BUILD = {"MUSTER_SIM_SEEDS"}
 
 
@@ -94,7 +94,7 @@ def commands():
 def typed(page):
     """(command, its flags) of each muster command line in a page, up to the program it runs."""
     for line in code(page):
-        for command, rest in re.findall(r"(?:^|[ /(])muster ([a-z]\w*)(?! 1\.3)((?: .*)?)$", line):
+        for command, rest in re.findall(r"(?:^|[ /(])(?<!from )muster ([a-z]\w*)(?! 1\.3)((?: .*)?)$", line):
             rest = re.split(r" -- | #|; ", rest)[0]
             yield command, re.findall(r"(?<=[ \[|])(--?[a-zA-Z][\w-]*)", rest)
     for workload in workloads() if "kubernetes" in page else []:

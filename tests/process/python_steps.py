@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of the workers of test_python_cluster.py; python_cluster.py is their coordinator."""
+
+import os
+import pathlib
+import threading
+import time
+
+from muster import worker
+
+HOLD = pathlib.Path(os.environ["HOLD"])
+
+
+class Broken(Exception):
+    """What one of them raises."""
+
+    def __init__(self, what, number):
+        super().__init__(what, number)
+        self.number = number
+
+
+class Unreadable(Exception):
+    """Its pickle has one argument, and it needs two."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} {two}")
+
+
+def mark(name):
+    with open(HOLD / name, "a", encoding="ascii") as file:
+        file.write(f"{os.getpid()}\n")
+
+
+def until(name):
+    while not (HOLD / name).exists():
+        time.sleep(0.005)
+
+
+@worker.function("square", pure=True)
+def square(x):
+    return x * x
+
+
+@worker.function
+def give(*args, **kwargs):
+    return args, kwargs
+
+
+@worker.function
+def nothing():
+    return None
+
+
+@worker.function("newer", version=1)
+def newer_1():
+    return 1
+
+
+@worker.function("newer", version=2)
+def newer_2():
+    return 2
+
+
+@worker.function
+def breaks(number):
+    try:
+        {}["missing"]
+    except KeyError as why:
+        raise Broken("broken", number) from why
+
+
+@worker.function
+def breaks_meanwhile():
+    try:
+        {}["missing"]
+    except KeyError:
+        raise Broken("broken", 1)
+
+
+@worker.function
+def unreadable():
+    raise Unreadable("one", "two")
+
+
+@worker.function
+def exits():
+    raise SystemExit(3)
+
+
+@worker.function
+def keeps_a_lock():
+    return threading.Lock()
+
+
+@worker.function(idempotent=True)
+def waits(name):
+    """Until there is a mark of that name, or it is cancelled. The pid of its worker."""
+    mark("waits")
+    task = worker.current()
+    while not (HOLD / name).exists():
+        if task.cancelled:
+            mark("stopped")
+            worker.check_cancelled()
+        time.sleep(0.005)
+    return os.getpid()
+
+
+@worker.function(retry_on=(ConnectionError,))
+def flaky(kind):
+    attempt = worker.current().attempt
+    if attempt > 2:
+        return attempt
+    raise worker.Retry("once more") if kind == "retry" else ConnectionError("once more")
+
+
+@worker.function
+def about():
+    task = worker.current()
+    task.log("a line of a function")
+    task.progress(0.5, "half")
+    return {
+        "worker": worker.get_current_worker_index(),
+        "slot": task.slot,
+        "closure": task.closure,
+        "key": task.key,
+        "host": task.host,
+        "left": task.left,
+        "cancelled": task.cancelled,
+    }
+
+
+@worker.function
+def shard(size):
+    """Every second number, from the one of this worker."""
+    mark("shard")
+    return range(worker.get_current_worker_index(), size, 2)
+
+
+@worker.function
+def model(bias):
+    mark("model")
+    return {"bias": bias, "calls": 0}
+
+
+@worker.function
+def cannot_load():
+    raise Broken("no model", 7)
+
+
+@worker.function
+def takes(iterator, count=1):
+    return worker.get_current_worker_index(), [next(iterator) for _ in range(count)]
+
+
+@worker.function
+def applies(x, nested):
+    nested["model"][0]["calls"] += 1
+    return x + nested["model"][0]["bias"], nested["model"][0]["calls"]
+
+
+@worker.function(raw=True)
+def joins(*parts):
+    return b"-".join(parts)
+
+
+@worker.function(raw=True)
+def splits(text):
+    return text.split(b"-")
+
+
+@worker.function
+def array_facts(array):
+    array.flat[0] = 5  # it is the function's own
+    return array.dtype.str, array.shape, float(array.sum())
+
+
+@worker.function(borrow=True)
+def borrowed_facts(array):
+    return array.flags.writeable, array.flags.owndata, array[:100000]
+
+
+kept = []
+
+
+@worker.function
+def keeps(array):
+    kept.append(array)
+
+
+@worker.function
+def sums_of_kept():
+    return [float(array.sum()) for array in kept]
+
+
+@worker.function(borrow=True)
+def keeps_what_it_borrowed(array):
+    kept.append(array)
+
+
+@worker.function
+def state_fails():
+    raise worker.StateServerFailed("ps0", "no answer")
+
+
+worker.command("upper", ["tr", "a-z", "A-Z"])
+worker.command("print", ["printf", "%s.%s"])

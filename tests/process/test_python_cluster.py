@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coordinators and workers in Python: python_cluster.py and python_steps.py under `muster run`, with the
+interpreter that runs this.
+
+behaviour: python / Functions on workers
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, WAIT_S, Process
+from saving import PATIENT
+from test_python import PACKAGE, pytestmark, under  # noqa: F401 (the marks are for all)
+
+HERE = pathlib.Path(__file__).parent
+PROMPT_MS = 100  # the best of three: a loaded machine is not what is looked at
+LONG_LEASE = "60s"  # what is found before was seen otherwise
+
+
+@pytest.fixture
+def env(env, tmp_path):
+    hold = tmp_path / "hold"
+    hold.mkdir()
+    return {**env, **PATIENT, "PYTHONPATH": f"{PACKAGE}:{HERE}", "PYTHONDONTWRITEBYTECODE": "1",
+            "HOLD": str(hold)}
+
+
+@pytest.fixture
+def run(spawn):
+    """run(mode, workers, flags...) starts a coordinator that does what the mode says, and workers."""
+
+    def start(mode, *flags, workers=2, more=()):
+        coordinator = (*under(), sys.executable, HERE / "python_cluster.py", mode)
+        worker = (*under(), sys.executable, "-m", "muster.worker", "python_steps", *more)
+        return spawn("run", "--no-label", "--lease", LONG_LEASE, "--max-restarts", 0, *flags, "-n", 1, *coordinator, ":",
+                     "-n", workers, *worker)
+
+    return start
+
+
+def well(job):
+    code = job.wait()
+    assert code == 0 and job.out.having("well"), "\n".join(job.out.lines + job.log.lines)
+
+
+def needs(module):
+    return pytest.mark.skipif(
+        subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True).returncode != 0,
+        reason=f"{sys.executable} has no {module}",
+    )
+
+
+def test_values(run):
+    """A coordinator in Python schedules functions, declared by a decorator, with arguments by
+    position and by name, one by one and many at once, by function, by name, and by version. It
+    fetches what they return, alone and in nested structures, in the order in which they end, and as
+    bytes without a pickle. The functions see which attempt they are. A dismissal ends the run."""
+    well(run("values"))
+
+
+def test_exceptions(run):
+    """A function raises. `fetch` raises the same exception, with what it came from and the worker's
+    traceback as its causes; so do `join`, `done` and `schedule`, one of them, once, also when the
+    value was thrown away. What cannot be pickled arrives as text. An exception that the function
+    marks as worth another attempt is raised when no retry is left. A state server and a time limit
+    have classes of their own, named as ClusterCoordinator's, and `muster`'s as bases."""
+    well(run("errors"))
+
+
+MISTAKES = [
+    r"TypeError: schedule: argument 1 of 'square' cannot be pickled: cannot pickle '_thread.lock' object",
+    r"TypeError: schedule: argument by of 'square' cannot be pickled: cannot pickle '_thread.lock' object",
+    r"TypeError: schedule: argument 1 of 'square' cannot be pickled: a RemoteValue cannot be an argument"
+    r" of a closure: fetch it, and pass its value",
+    r"Invalid: schedule: len is not declared: decorate it with @muster.worker.function in a module that"
+    r" the workers load, or use Coordinator\(code=True\) to send it",
+    r"TypeError: schedule: a function or the name of one is expected, not 5",
+    r"TypeError: schedule has no option 'speed'; it has idempotent, once, .*",
+    r"TypeError: schedule: 'joins' takes bytes, and no arguments by name",
+    r"TypeError: the iterator is on the workers: pass it to a closure, which calls next\(\)",
+    r"TypeError: the result of 'keeps_a_lock' cannot be pickled: cannot pickle '_thread.lock' object",
+    r"DeadlineError: fetch: closure \d+: .*",
+    r"Timeout: fetch closure \d+.*timed out",
+]
+
+
+def test_mistakes_are_one_line(run):
+    """An argument or a result cannot be pickled, a function is not declared, an option does not
+    exist, and the like. Each is an exception with one line that names the function, the argument
+    and what to do."""
+    job = run("lines_of_errors")
+    well(job)
+    told = [line for line in job.out.lines if re.match(r"\w+: ", line)]
+    assert len(told) == len(MISTAKES)
+    for line, wanted in zip(told, MISTAKES):
+        assert re.fullmatch(wanted, line), line
+
+
+def test_values_on_each_worker(run):
+    """Each worker has an iterator of its own shard of a dataset, and a model that it builds once. A
+    closure gets that of its worker, at any depth of its arguments; another iterator begins anew.
+    What a builder raises is the cause of `ClosureInputError`, and such values outlive an error."""
+    well(run("per_worker"))
+
+
+def test_the_closure_of_a_killed_worker_runs_elsewhere(run):
+    """A worker in Python gets SIGKILL in a function. The closure runs on the other one, its value
+    arrives, nothing is an error; the new process builds its per-worker values again."""
+    well(run("killed", "--max-restarts", 1))
+
+
+def test_cancelling(run):
+    """A closure, a group, and a series that failed are cancelled while their functions run. The
+    functions see it and stop, fetches raise `ClosureAbortedError`, the others are not concerned;
+    so it is when the coordinator is closed."""
+    well(run("cancels"))
+
+
+@needs("cloudpickle")
+def test_executor(run):
+    """`muster.cluster.Executor` does what users of `concurrent.futures` expect of submit, map, wait,
+    as_completed, callbacks, time limits, cancel, shutdown and the `with` block. It refuses a
+    coordinator whose errors do not stay in their futures."""
+    well(run("executor", more=("--code",)))
+
+
+def test_asyncio(run):
+    """Two hundred values are awaited together, with `gather`; an exception, and one that is
+    cancelled by a time limit. The loop runs meanwhile. Under FAIL_FAST the failure that was awaited
+    is raised by `join` too, once."""
+    well(run("waits_async"))
+
+
+@needs("numpy")
+def test_arrays_travel_beside_the_pickle(run):
+    """Arrays of megabytes are arguments and results. They travel as parts of their own; a result's
+    array is the memory that arrived, and lives as long as it is used. A function's array is its own
+    to change, or with `borrow` the message itself, read-only: to keep one is an error that says so.
+    More than a message is `Limit`."""
+    job = run("arrays")
+    well(job)
+    (line,) = job.out.having("borrowed")
+    assert line == ("Invalid: function 'keeps_what_it_borrowed' kept an argument that it borrowed: copy"
+                    " it, or register it without borrow")
+
+
+@needs("cloudpickle")
+def test_functions_that_are_sent(run):
+    """With `code=True` a coordinator sends lambdas and closures of Python by cloudpickle to workers
+    that have `--code`, also as builders of per-worker values."""
+    well(run("code", more=("--code",)))
+
+
+def test_commands(run):
+    """A worker in Python declares programs as functions. Their words and their output are bytes."""
+    well(run("commands"))
+
+
+def test_ctrl_c_ends_each_wait_of_a_coordinator(run):
+    """Ctrl-C is typed during fetch, join, drain, as_completed, and while a second coordinator waits
+    for its turn. There is `KeyboardInterrupt` in milliseconds, and the coordinator works on."""
+    job = run("interrupted")
+    well(job)
+    told = dict(re.findall(r"(\w+) interrupted best_ms=([\d.]+)", "\n".join(job.out.lines)))
+    assert set(told) == {"fetch", "timed", "many", "join", "as_completed", "drain", "open"}
+    turn = float(told.pop("open"))  # it asks a few times a second
+    assert max(map(float, told.values())) < PROMPT_MS and turn < 10 * PROMPT_MS, told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_worker_ends_at_a_signal(env, serve, started, number):
+    """A worker in Python that has nothing to do gets SIGINT or SIGTERM. It leaves at once, with 130
+    and 0."""
+    service = serve()
+    worker = Process([*under(), sys.executable, "-m", "muster.worker", "python_steps"],
+                     {**env, "MUSTER_ADDR": service.address})
+    started.append(worker)
+    coordinator = Process([*under(), sys.executable, HERE / "python_cluster.py", "meets"],
+                          {**env, "MUSTER_ADDR": service.address}, stdin=subprocess.PIPE)
+    started.append(coordinator)
+    coordinator.out.wait_for("met")
+    worker.signal(number)
+    assert worker.wait() == (130 if number == signal.SIGINT else 0), worker.log.lines
+    coordinator.process.stdin.close()
+    well(coordinator)
+
+
+def test_mistakes_of_a_worker_are_one_line(env):
+    """A worker is started without a module, with one that declares nothing, or without a service. It
+    says so in one line."""
+
+    def says(*words):
+        done = subprocess.run([*under(), sys.executable, "-m", "muster.worker", *words], env=env,
+                              capture_output=True, text=True, timeout=WAIT_S)
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    assert says() == (2, "python3 -m muster.worker: error: name a module, or use --code")
+    assert says("json") == (
+        1, "muster.worker: serve: no function is declared: use @muster.worker.function")
+
+
+EXAMPLE = ROOT / "examples" / "python" / "parameter_server.py"
+
+
+def processes(word):
+    """The pids of those whose command line ends so."""
+    found = []
+    for folder in pathlib.Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_text().split("\0")[:-1]
+                if words[-len(word) :] == list(map(str, word)):
+                    found.append(int(folder.name))
+    return found
+
+
+def test_the_parameter_server_of_the_guide(env, spawn, tmp_path):
+    """`examples/python/parameter_server.py` runs as its head says, while its server, a worker and its
+    coordinator are killed, one after the other. It restores its checkpoint where that is needed,
+    learns to the end, and the run ends with 0."""
+    command = re.search(r"(muster run .*?)\n\n", EXAMPLE.read_text(), re.S)[1].replace("\\\\\n", " ")
+    words = command.replace("/tmp/model", f"{tmp_path}/model 120").split()
+    words = [str(EXAMPLE) if word == EXAMPLE.name else word for word in words]
+    words = [word for one in words for word in ([*under(), sys.executable] if one == "python3" else [one])]
+    job = spawn("run", "--no-label", "--lease", LONG_LEASE, "--max-restarts", 3, *words[2:], env=env)
+    job.out.wait_for("epoch 2:")
+    (server,) = processes([EXAMPLE, "serve"])
+    os.kill(server, signal.SIGKILL)
+    job.out.wait_for("back to the checkpoint")
+    epochs = len(job.out.having("epoch"))
+    job.out.wait_for("epoch", count=epochs + 2)
+    workers = [pid for pid in processes(["muster.worker", EXAMPLE]) if pid != job.pid]
+    os.kill(workers[0], signal.SIGKILL)
+    job.out.wait_for("epoch", count=epochs + 4)
+    (coordinator,) = processes([EXAMPLE, "train", tmp_path / "model", 120])
+    os.kill(coordinator, signal.SIGKILL)
+    assert job.wait() == 0, "\n".join(job.out.lines + job.log.lines)
+    assert job.out.having("epoch 120: training accuracy 1.00")
+    (line,) = job.out.having("evaluation accuracy")
+    assert float(line.split()[-1]) > 0.95
