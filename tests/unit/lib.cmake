@@ -32,7 +32,8 @@ if(TARGET muster_static AND TARGET muster_program)
     foreach(test library_test library_wait_test library_restart_test library_exit_test library_call_test library_dispatch_test
             library_wait_check_test library_callback_test
             library_service_test library_preempt_test library_heartbeat_test library_worker_test
-            library_lost_test library_cancel_test library_fork_test library_page_test library_limit_test)
+            library_lost_test library_cancel_test library_fork_test library_page_test library_limit_test
+            library_wake_test)
         mst_test(${test} SOURCES ${test}.c library_stage.c LINK muster_static)
         add_dependencies(${test} muster_program)
         set_tests_properties(${test} PROPERTIES

@@ -245,6 +245,7 @@ static void run_calls(struct scene *scene)
 
     ignore(muster_key_get_start(scene->client, "never", NULL, -1, &value, &call, NULL));
     ignore(muster_call_wait(call, SHORT_MS, NULL));
+    ignore(muster_call_wait_signal(call, SHORT_MS, NULL));
     muster_call_on_done(call, on_done, NULL);
     muster_call_cancel(call);
     muster_client_dispatch(scene->client);
@@ -411,7 +412,7 @@ static const struct row rows[] = {
      "member_leave_start",
      run_members},
     {"watch_open watch_next watch_next_start watch_close", run_watch},
-    {"call_wait call_cancel call_free call_on_done", run_calls},
+    {"call_wait call_wait_signal call_cancel call_free call_on_done", run_calls},
     {"heartbeat_start heartbeat_stop", run_heartbeat},
     {"preempt_open preempt_sources preempt_hold_begin preempt_hold_end preempt_announce "
      "preempt_notice preempt_reached preempt_saved preempt_wait_exit preempt_withdraw "

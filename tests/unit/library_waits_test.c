@@ -184,6 +184,7 @@ static muster_client *beside(const muster_client *client, enum muster_role role)
 
 static void end(muster_call *call)
 {
+    TRY(call_wait_signal, call, SHORT_MS, NULL);
     TRY(call_wait, call, SHORT_MS, NULL);
     TRY_PLAIN(call_free, call);
 }

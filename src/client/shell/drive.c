@@ -2,7 +2,10 @@
 /* A thread that blocks drives. A waiting thread that finds the connection undriven polls it itself:
  * the answer then costs one wake-up, of the thread that wants it. The background thread polls only
  * while no thread waits, and stays off for a moment after a caller has left: the seat of a program
- * that makes one call after the other would otherwise go back and forth each time. */
+ * that makes one call after the other would otherwise go back and forth each time. What wakes it is
+ * an alarm, set for the end of that moment: a caller that returns in time costs no wake-up. It
+ * stops the alarm after a long wait only, for after a short one that would cost more than it
+ * saves. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +25,10 @@
 #include "process/page.h"
 
 #define REST_NS NS_PER_MS
-#define DEAF_MS 100  /* the longest poll of a thread without an event */
-#define LOOK_MS 1000 /* of one with an event, which the program may have closed */
+#define LONG_NS (NS_PER_MS / 5)   /* a wait, beside which the two calls for an alarm are nothing */
+#define DEAF_MS 100               /* the longest poll of a thread without an event */
+#define LOOK_MS 1000              /* of one with an event, which the program may have closed */
+#define SLEEP_NS (50 * NS_PER_MS) /* of a thread that no signal wakes, and that looks for one */
 #define THREAD_STACK ((size_t)256 * 1024)
 
 enum { POLLED = 2 + MST_USERS }; /* the thread's event, the connection, the hooks */
@@ -242,7 +247,8 @@ void mst_lib_disown(struct muster_client *client)
     }
     client->lost_fd = fd;
     client->caller_event = mst_system_event();
-    client->background_event = mst_system_event();
+    client->background_event = mst_system_alarm();
+    client->rung = client->armed = false;
     client->call_event = client->secret_fd = -1;
     mst_driver_disown(client->driver);
     mst_lib_alone_disown(client->alone);
@@ -255,11 +261,26 @@ void mst_lib_disown(struct muster_client *client)
     mst_lib_wake_ready(client);
 }
 
+static void quiet(struct muster_client *client, int event)
+{
+    mst_system_event_quiet(event);
+    if (event == client->background_event) {
+        client->rung = client->armed = false;
+    }
+}
+
+void mst_lib_background_ring(struct muster_client *client)
+{
+    client->rung = true;
+    client->armed = false;
+    mst_system_alarm_set(client->background_event, 1);
+}
+
 /* Polls without the lock, then processes what arrived. `*polls` is true meanwhile; a caller that
  * takes the seat from the background thread sets it to false, and this returns false. `*own`: this
  * thread's event; disowning replaces it. */
 static bool poll_once(struct muster_client *client, const int *own, uint64_t deadline_ns,
-                      bool *polls)
+                      bool *polls, bool *signalled)
 {
     int event = *own;
     struct pollfd fds[POLLED] = {{.fd = event, .events = POLLIN}};
@@ -273,12 +294,13 @@ static bool poll_once(struct muster_client *client, const int *own, uint64_t dea
     wait_ms = wait_until(client->until_ns, event);
     drop_lock(client);
     found = poll(fds, in_use(fds, POLLED), wait_ms);
+    *signalled = found < 0 && errno == EINTR;
     take_lock(client);
     if (found > 0 && any_invalid(fds, POLLED)) {
         mst_lib_disown(client);
     }
     if (found > 0 && (fds[0].revents & POLLIN) != 0 && *own == event) {
-        mst_system_event_quiet(event);
+        quiet(client, event);
     }
     if (!*polls || client->poisoned) {
         return false;
@@ -304,9 +326,10 @@ void mst_lib_lock(muster_client *client)
 
 void mst_lib_wake_poller(struct muster_client *client)
 {
-    if (client->caller_polls || client->background_polls) {
-        mst_system_event_ring(client->caller_polls ? client->caller_event
-                                                   : client->background_event);
+    if (client->caller_polls) {
+        mst_system_event_ring(client->caller_event);
+    } else if (client->background_polls) {
+        mst_lib_background_ring(client);
     }
 }
 
@@ -339,29 +362,49 @@ static void take_seat(struct muster_client *client, struct mst_lib_waiter *waite
     MST_ASSERT(!client->driven);
     client->driven = true;
     waiter->driving = true;
+    client->seat_ns = mst_system_now_ns();
     if (client->background_polls) {
         client->background_polls = false;
-        client->background = MST_LIB_RESTS;
-        mst_system_event_ring(client->background_event);
+        client->background = MST_LIB_PARKED;
+        mst_lib_background_ring(client);
+    } else if (client->armed && client->long_wait) {
+        client->armed = false;
+        mst_system_alarm_set(client->background_event, 0);
     }
 }
 
-/* To another thread that waits, or to the background thread: that comes by itself unless it is
- * parked. */
+/* The background thread drives after a moment, or at once if a call was started. */
+static void rest(struct muster_client *client)
+{
+    uint64_t now_ns = mst_system_now_ns();
+
+    if (client->hurry) {
+        mst_lib_background_ring(client);
+    } else if (!client->rung && !client->armed && now_ns < client->rest_ns) {
+        client->armed = true;
+        mst_system_alarm_set(client->background_event, client->rest_ns - now_ns);
+    }
+}
+
+/* To another thread that waits, or to the background thread. */
 static void hand_on(struct muster_client *client)
 {
+    uint64_t now_ns = mst_system_now_ns();
+
     client->driven = false;
+    client->long_wait = now_ns - client->seat_ns >= LONG_NS;
+    client->rest_ns = mst_after_ns(now_ns, REST_NS);
     if (!mst_list_empty(&client->waiters)) {
         struct mst_lib_waiter *next =
             MST_CONTAINER(client->waiters.next, struct mst_lib_waiter, link);
 
         (void)pthread_cond_signal(&next->wake);
     } else if (client->background == MST_LIB_PARKED) {
-        mst_system_event_ring(client->background_event);
+        rest(client);
     }
 }
 
-static void wait_turn(struct muster_client *client, struct mst_lib_waiter *waiter,
+static void wait_rung(struct muster_client *client, struct mst_lib_waiter *waiter,
                       uint64_t deadline_ns)
 {
     struct timespec limit = mst_clock_timespec(deadline_ns);
@@ -377,11 +420,23 @@ static void wait_turn(struct muster_client *client, struct mst_lib_waiter *waite
     mst_lib_holding = client;
 }
 
+/* No signal ends a wait for a condition. */
+static void wait_turn(struct muster_client *client, struct mst_lib_waiter *waiter,
+                      uint64_t deadline_ns)
+{
+    if (waiter->until_signal) {
+        deadline_ns = mst_sooner(deadline_ns, mst_after_ns(mst_system_now_ns(), SLEEP_NS));
+    }
+    wait_rung(client, waiter, deadline_ns);
+    waiter->signalled = mst_system_now_ns() >= deadline_ns;
+}
+
 static void drive(struct muster_client *client, struct mst_lib_waiter *waiter, uint64_t deadline_ns)
 {
     turn(client);
     if (!is_over(client, waiter)) {
-        (void)poll_once(client, &client->caller_event, deadline_ns, &client->caller_polls);
+        (void)poll_once(client, &client->caller_event, deadline_ns, &client->caller_polls,
+                        &waiter->signalled);
     }
     mst_lib_wake_ready(client);
 }
@@ -404,6 +459,9 @@ static bool wait_for(struct muster_client *client, struct mst_lib_waiter *waiter
     mst_list_append(&client->waiters, &waiter->link);
     while (!(over = is_over(client, waiter))) {
         if (deadline_ns != NEVER && mst_system_now_ns() >= deadline_ns) {
+            break;
+        }
+        if (waiter->until_signal && waiter->signalled) {
             break;
         }
         if (waiter->driving || !client->driven) {
@@ -455,6 +513,14 @@ bool mst_lib_wait_interruptible(struct muster_client *client, bool (*ready)(void
     return wait_for(client, &waiter, deadline_ns);
 }
 
+bool mst_lib_wait_until_signal(struct muster_client *client, bool (*ready)(void *ctx), void *ctx,
+                               uint64_t deadline_ns)
+{
+    struct mst_lib_waiter waiter = {.ready = ready, .ctx = ctx, .until_signal = true};
+
+    return wait_for(client, &waiter, deadline_ns);
+}
+
 void mst_lib_interrupt(muster_client *client, bool on)
 {
     client->interrupted = on;
@@ -491,29 +557,36 @@ void *mst_lib_hook_ctx(const muster_client *client, enum mst_lib_user user)
 void mst_lib_hurry(struct muster_client *client)
 {
     client->hurry = true;
-    if (client->background == MST_LIB_RESTS && !client->driven) {
-        mst_system_event_ring(client->background_event);
+    if (client->background == MST_LIB_PARKED && !client->driven) {
+        mst_lib_background_ring(client);
     }
 }
 
-/* Waits until its event rings, or for a moment, without the lock. */
-static void stay_off(struct muster_client *client, enum mst_lib_background how)
+/* Waits until its alarm rings, without the lock. */
+static void stay_off(struct muster_client *client)
 {
     struct pollfd kick = {.fd = client->background_event, .events = POLLIN};
-    uint64_t rest_ns = how == MST_LIB_PARKED ? (uint64_t)LOOK_MS * NS_PER_MS : REST_NS;
-    struct timespec moment =
-        mst_clock_timespec(kick.fd < 0 ? (uint64_t)DEAF_MS * NS_PER_MS : rest_ns);
     int found;
 
-    client->background = how;
+    client->background = MST_LIB_PARKED;
     drop_lock(client);
-    found = ppoll(&kick, 1, &moment, NULL);
+    found = poll(&kick, 1, kick.fd < 0 ? DEAF_MS : LOOK_MS);
     take_lock(client);
     if (found > 0 && (kick.revents & POLLIN) == 0) {
         mst_lib_disown(client);
     } else if (found > 0 && client->background_event == kick.fd) {
-        mst_system_event_quiet(kick.fd);
+        quiet(client, kick.fd);
     }
+}
+
+/* Whether a caller has the connection, or has left it only now. */
+static bool is_taken(struct muster_client *client)
+{
+    if (client->driven || !mst_list_empty(&client->waiters)) {
+        return true;
+    }
+    rest(client);
+    return client->armed && !client->hurry;
 }
 
 /* The page of this process, from its agent or created later for a helper. */
@@ -531,24 +604,21 @@ static void take_page(struct muster_client *client)
 /* Until it is stopped. */
 static void background_turns(struct muster_client *client)
 {
-    bool rest = false;
+    bool ignored;
 
     while (!client->stop_thread && !client->poisoned) {
         if (client->page && !client->page_held) {
             take_page(client);
         }
-        if (rest && !client->hurry) {
-            stay_off(client, MST_LIB_RESTS);
-            rest = false;
-        } else if (client->driven || !mst_list_empty(&client->waiters)) {
-            stay_off(client, MST_LIB_PARKED);
-            rest = true; /* the next call may follow at once */
+        if (is_taken(client)) {
+            stay_off(client);
         } else {
             client->background = MST_LIB_DRIVES;
             client->hurry = false;
             turn(client);
             mst_lib_wake_ready(client);
-            rest = !poll_once(client, &client->background_event, NEVER, &client->background_polls);
+            (void)poll_once(client, &client->background_event, NEVER, &client->background_polls,
+                            &ignored);
             mst_lib_wake_ready(client);
         }
     }
@@ -599,7 +669,7 @@ void mst_lib_background_stop(struct muster_client *client)
     mst_uncancelled_begin();
     take_lock(client);
     client->stop_thread = true;
-    mst_system_event_ring(client->background_event);
+    mst_lib_background_ring(client);
     drop_lock(client);
     (void)pthread_join(client->thread, NULL);
     mst_uncancelled_end();

@@ -22,16 +22,15 @@ struct mst_lib_waiter {
     bool (*ready)(void *ctx);
     void *ctx;
     bool interruptible; /* a call of the user: ends when the client is interrupted or closing */
+    bool until_signal;
+    bool signalled; /* until_signal: a signal was handled on its thread, or may have been */
     bool driving;
 };
 
 /* What the background thread is doing.
  *
- *   DRIVES --a caller takes the seat--> RESTS --a moment later, no waiter--> DRIVES
- *                                        ^ |a waiter
- *            the last caller leaves: rung| v
- *                                       PARKED */
-enum mst_lib_background { MST_LIB_DRIVES, MST_LIB_RESTS, MST_LIB_PARKED };
+ *   DRIVES --a caller takes the seat--> PARKED --its alarm: no caller for a moment--> DRIVES */
+enum mst_lib_background { MST_LIB_DRIVES, MST_LIB_PARKED };
 
 struct mst_lib_counter; /* round.c: the calls of a round's name in this generation */
 struct mst_lib_alone;   /* alone.c: the service of a job of one */
@@ -60,12 +59,15 @@ struct muster_client {
     /* The seat: the thread that polls the connection. At most one does, except for the moment in
      * which the background thread has lost the seat and has not noticed yet. */
     struct mst_list waiters;
-    bool driven; /* by a waiter */
+    bool driven;    /* by a waiter */
+    bool long_wait; /* the last one of a waiter that drove */
     bool caller_polls, background_polls;
     uint64_t until_ns; /* when the thread in poll wakes by itself */
     uint64_t epoch;    /* of the driver's interest that it polls */
-    int caller_event, background_event;
+    int caller_event;
+    int background_event; /* an alarm */
     enum mst_lib_background background;
+    uint64_t seat_ns, rest_ns; /* when a caller last took the seat; left it, and a moment */
     pthread_t thread;
     bool thread_runs;
     bool thread_ready; /* and holds the page, if there is one */
@@ -73,6 +75,7 @@ struct muster_client {
     bool hurry;        /* a call was started, for which no thread blocks: no rest */
     bool page_held;    /* by the background thread, or that failed */
     bool page_ours;    /* held: only this client writes there */
+    bool rung, armed;  /* the alarm: for now; for the end of a rest */
 
     unsigned keepers; /* calls that will take the lock again: closing waits for them */
     bool closing;     /* the user's calls may not wait any more */
@@ -137,6 +140,7 @@ struct mst_lib_thread {
     const char *waits_for;  /* the name of its next wait; NULL: none */
     unsigned waits;         /* nested: a log callback may call another client */
     const char *no_waiting; /* why its blocking calls return EDEADLK; NULL: they do not */
+    bool waits_at_once;     /* for what it starts: so it was with the last call */
 };
 extern _Thread_local struct mst_lib_thread mst_lib_thread;
 
@@ -216,6 +220,7 @@ uint64_t mst_lib_end_ns(void);
 bool mst_lib_cut_off(const struct muster_client *client);
 
 muster_status mst_lib_background_start(struct muster_client *client, struct muster_error *err);
+void mst_lib_background_ring(struct muster_client *client); /* lock held */
 void mst_lib_background_stop(struct muster_client *client); /* lock not held */
 void mst_lib_wake_ready(struct muster_client *client);      /* lock held */
 /* Poll found a descriptor of the library closed. If the client's are closed too, its session ends,
@@ -238,6 +243,11 @@ uint64_t mst_lib_deadline_ns(int64_t timeout_ms, uint64_t zero_ns);
 /* The rest of `timeout_ms` until its deadline, for one more call: at least 1, because 0 and -1 have
  * meanings of their own; those are returned unchanged. */
 int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns);
+
+/* drive.c: like mst_lib_wait, but also ends, without `ready`, when a signal was handled on this
+ * thread, or may have been. */
+bool mst_lib_wait_until_signal(struct muster_client *client, bool (*ready)(void *ctx), void *ctx,
+                               uint64_t deadline_ns);
 
 /* "put 'x'": the attempt, for texts. */
 #define MST_LIB_WHAT_ROOM 200

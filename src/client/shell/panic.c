@@ -38,7 +38,7 @@ static void poison(struct muster_client *client, const char *words)
         (void)pthread_cond_signal(&MST_CONTAINER(link, struct mst_lib_waiter, link)->wake);
     }
     mst_system_event_ring(client->caller_event);
-    mst_system_event_ring(client->background_event);
+    mst_lib_background_ring(client);
     mst_system_event_ring(client->call_event);
     mst_lib_holding = client->outer;
     (void)pthread_mutex_unlock(&client->lock);

@@ -44,7 +44,7 @@ void mst_call_queue(struct mst_call *core)
         return;
     }
     mst_list_append(&client->over, &call->over);
-    if (client->over_count++ == 0) {
+    if (client->over_count++ == 0 && client->call_event >= 0) {
         mst_system_event_ring(client->call_event);
     }
 }
@@ -55,7 +55,7 @@ static void unqueue(muster_call *call)
 
     if (mst_list_linked(&call->over)) {
         mst_list_remove(&call->over);
-        if (--client->over_count == 0) {
+        if (--client->over_count == 0 && client->call_event >= 0) {
             mst_system_event_quiet(client->call_event);
         }
     }
@@ -84,6 +84,7 @@ muster_status mst_call_start(struct mst_call *call, muster_call **out)
     struct muster_client *client = call->client;
     muster_call *started;
     muster_status status;
+    bool hurries;
 
     if (!out) {
         return mst_lib_refuse(call->err, call->what, "call_out is NULL");
@@ -93,16 +94,18 @@ muster_status mst_call_start(struct mst_call *call, muster_call **out)
         return mst_lib_fail(call->err, MUSTER_ENOMEM, call->what, NULL);
     }
     mst_lib_lock(client);
+    hurries = !mst_lib_thread.waits_at_once;
+    mst_lib_thread.waits_at_once = false;
     status = mst_call_begin(&started->core);
     if (status >= 0) {
         started->core.err = &started->error;
         started->core.started = true;
         mst_list_append(&client->calls, &started->link);
         client->references++;
-        if (status == MUSTER_MORE) {
-            mst_lib_hurry(client);
-        } else {
+        if (status == MUSTER_OK) {
             mst_call_queue(&started->core);
+        } else if (hurries) {
+            mst_lib_hurry(client);
         }
     }
     mst_lib_unlock(client);
@@ -160,8 +163,12 @@ static bool is_over(void *ctx)
     return ((muster_call *)ctx)->core.over;
 }
 
+typedef bool wait_fn(struct muster_client *client, bool (*ready)(void *ctx), void *ctx,
+                     uint64_t deadline_ns);
+
 /* Lock held. */
-static muster_status wait_for(muster_call *call, int64_t timeout_ms, struct muster_error *err)
+static muster_status wait_for(muster_call *call, wait_fn *wait, int64_t timeout_ms,
+                              struct muster_error *err)
 {
     struct muster_client *client = call->core.client;
     muster_status status;
@@ -171,8 +178,9 @@ static muster_status wait_for(muster_call *call, int64_t timeout_ms, struct must
             return mst_lib_forbidden(err, call->core.what);
         }
         mst_lib_thread.waits_for = call->core.what;
-        (void)mst_lib_wait(client, is_over, call, mst_lib_deadline_ns(timeout_ms, 0));
+        (void)wait(client, is_over, call, mst_lib_deadline_ns(timeout_ms, 0));
         mst_lib_thread.waits_for = NULL;
+        mst_lib_thread.waits_at_once = true;
     }
     if (!call->core.over && !client->poisoned) {
         return MUSTER_MORE;
@@ -187,7 +195,8 @@ static muster_status wait_for(muster_call *call, int64_t timeout_ms, struct must
     return status;
 }
 
-muster_status muster_call_wait(muster_call *call, int64_t timeout_ms, struct muster_error *err)
+static muster_status wait_with(muster_call *call, wait_fn *wait, int64_t timeout_ms,
+                               struct muster_error *err)
 {
     muster_status status;
 
@@ -197,10 +206,21 @@ muster_status muster_call_wait(muster_call *call, int64_t timeout_ms, struct mus
     status = mst_lib_enter(call->core.client, err, call->core.what);
     if (status == MUSTER_OK) {
         mst_lib_lock(call->core.client);
-        status = wait_for(call, timeout_ms, err);
+        status = wait_for(call, wait, timeout_ms, err);
         mst_lib_unlock(call->core.client);
     }
     return status;
+}
+
+muster_status muster_call_wait(muster_call *call, int64_t timeout_ms, struct muster_error *err)
+{
+    return wait_with(call, mst_lib_wait, timeout_ms, err);
+}
+
+muster_status muster_call_wait_signal(muster_call *call, int64_t timeout_ms,
+                                      struct muster_error *err)
+{
+    return wait_with(call, mst_lib_wait_until_signal, timeout_ms, err);
 }
 
 static void leave(const muster_call *call, bool locked)

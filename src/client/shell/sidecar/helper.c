@@ -473,7 +473,7 @@ void mst_lib_helper_begin(struct muster_client *client)
         return;
     }
     mst_lib_hook(client, MST_USER_HELPER, &hook);
-    mst_system_event_ring(client->background_event);
+    mst_lib_background_ring(client);
     (void)mst_lib_wait(client, is_held, client, NEVER);
     if (!client->poisoned && !client->closing) {
         try_start(client, mst_lib_now_ns());
