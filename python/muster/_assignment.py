@@ -192,12 +192,14 @@ class Tree(Step):
 
 
 Custom = Callable[[List[Place]], None]
-Steps = Union[Step, Custom, Compose, Sequence[Union[Step, Custom, Compose]]]
+Steps = Union["Assignment", Step, Custom, Compose, Sequence[Union[Step, Custom, Compose]]]
 
 
 def _steps_of(steps: Any) -> Iterator[Union[Step, Custom]]:
     if isinstance(steps, Compose):
         steps = steps.instances[::-1]
+    elif isinstance(steps, Assignment):
+        steps = steps.steps
     if isinstance(steps, Step) or callable(steps):
         yield steps
     elif isinstance(steps, (list, tuple)):
@@ -231,12 +233,12 @@ class Assignment:
             place.number = _or_none(after.number)
 
 
-def assignment_of(given: Union[None, Assignment, Steps]) -> Optional[Assignment]:
+def assignment_of(given: Optional[Steps]) -> Optional[Assignment]:
     """What a user passed as rank_assignment, checked; None is none."""
     return given if given is None or isinstance(given, Assignment) else Assignment(given)
 
 
-def to_c(assignment: Optional[Assignment], state: Optional[State] = None) -> tuple[Any, Made]:
+def to_c(assignment: Optional[Assignment], state: Any = None) -> tuple[Any, Made]:
     """(struct muster_assignment *, what is to be kept as long as that is used). Where a callback of
     the assignment raises, the run ends on all ranks; there the second one's check() raises it."""
     if assignment is None:
