@@ -317,6 +317,7 @@ PLACES = {
     "thread_sleep": thread_sleep,
 }
 MOVE = ("loop", "numpy", "thread_loop")
+CLEANS = ("finally", "with", "generator", "asyncio", "atomic")  # what must have run to its end
 MARKS_ITSELF = ("data_loader", "c_held", "c_free_stuck", "c_held_stuck")
 AFTER = {"subprocess": no_children, "data_loader": no_children, "import": is_whole}
 
@@ -342,6 +343,7 @@ def strikes(call):
 def is_struck(call):
     if NAME not in MARKS_ITSELF:
         watched()
+    kept["clean"] = NAME not in CLEANS
     try:
         PLACES[NAME](call)
     except BaseException as left:
@@ -355,8 +357,8 @@ def ends(call):
     if "left" in kept:
         AFTER.get(NAME, lambda: None)()
         after = (kept["left"] - int(STRUCK.read_text())) / 1e9
-        clean = kept.get("clean", True)
-        say("left", after=f"{after:.3f}", by=kept["by"], clean=int(clean), attempt=call.iteration)
+        clean = int(kept["clean"])
+        say("left", after=f"{after:.3f}", by=kept["by"], clean=clean, attempt=call.iteration)
     else:
         say("replaced", faults=",".join(fault.kind.name for fault in call.faults))
 
