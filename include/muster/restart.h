@@ -105,7 +105,9 @@ struct muster_restart_options {
      * soft_timeout. An attempt that a rank asked to end (_again, _leave) does not count. */
     int32_t stalled_max;
     /* Own faults that a rank may have; with one more it leaves alone (EUNHEALTHY). 0: no limit. A
-     * rank that was only interrupted has none. */
+     * rank that was only interrupted has none, and neither has one that failed because a peer died:
+     * a failure that was reported while the rank was interrupted does not count, nor one that
+     * another rank's death followed within 250 ms. */
     uint32_t faults_max;
 
     /* Which members run the function, and as which rank; NULL: all, in the order of the index. */
@@ -250,7 +252,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_restart_abort(muster_restart *re
  * rank after `timeout_ms`, it is a fault of #index: all ranks are interrupted, #index as well, and
  * continue in their processes. The record then has MUSTER_FAULT_FAILED about #index, with the code
  * ELOST, and a text that names both ends. This rank has no fault, unless #index is no rank of its
- * generation, and no report of this kind is recorded beside another fault.
+ * generation, and no report of this kind is recorded beside another fault, but for a death that
+ * follows it.
  *
  * timeout_ms: 0: a fault at once; negative: 3/2 of the lease, within which the loss of a host is
  * known. The wait is not limited while the service is away, and it is no hang. `index` is not a
@@ -322,10 +325,12 @@ struct muster_fault {
 };
 
 /* Why the attempt before this one ended: a sealed record, the same on all ranks, the first cause
- * first. At most 8 faults are kept; `muster_restart_fault_count` returns how many there were. 0 at
- * the first entry, and after a restart for newcomers only. In abort, finalize and the health check
- * after a fault the record is incomplete: at most the first fault, without its text unless it is
- * this rank's own. Thread: fn's, and that of the abort callbacks. Since 0.1. */
+ * first: the death of a rank stands before the failures of its peers that were reported up to 250
+ * ms before it, since their connections to it may have broken first. At most 8 faults are kept;
+ * `muster_restart_fault_count` returns how many there were. 0 at the first entry, and after a
+ * restart for newcomers only. In abort, finalize and the health check after a fault the record is
+ * incomplete: at most the first fault, without its text unless it is this rank's own. Thread: fn's,
+ * and that of the abort callbacks. Since 0.1. */
 MUSTER_API uint32_t muster_restart_fault_count(muster_restart *restart);
 /* false: there is no such fault. */
 MUSTER_API bool muster_restart_fault(muster_restart *restart, uint32_t number,

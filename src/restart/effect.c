@@ -32,6 +32,8 @@ static void request_round(struct mst_restart *restart)
         request->join.heard = restart->heard;
     } else if (restart->state == MST_LEAVING) {
         request->command = MST_LEAVE;
+    } else if (restart->state == MST_JUDGING) {
+        request->command = MST_FAULTS;
     } else if (restart->state == MST_ASSIGNING) {
         mst_restart_assign_request(restart);
     } else {
@@ -140,7 +142,7 @@ static void check_calls(const struct mst_restart *restart)
     bool assigning = restart->state == MST_ASSIGNING;
     bool calling = restart->state == MST_COMPLETING || restart->state == MST_SEALING ||
                    restart->state == MST_SEATING || restart->state == MST_LEAVING ||
-                   (assigning && restart->step != MST_STEP_ASSIGN);
+                   restart->state == MST_JUDGING || (assigning && restart->step != MST_STEP_ASSIGN);
 
     MST_ASSERT((restart->round_tag != 0) == calling);
     MST_ASSERT(!restart->owe_round || calling);
@@ -190,6 +192,8 @@ void mst_restart_check(const struct mst_restart *restart)
     MST_ASSERT(restart->cut == (restart->cut_ns != NEVER));
     MST_ASSERT(!restart->cut ||
                (restart->backoff_ms >= 1 && restart->backoff_ms <= MST_BACKOFF_MAX_MS));
+    MST_ASSERT(restart->judge_ns == NEVER ||
+               (restart->state == MST_JUDGING && !restart->owe_round));
     MST_ASSERT(restart->seen >= restart->view.generation);
     MST_ASSERT(restart->state == MST_IDLE || restart->view.generation > 0);
     check_heeded(restart);
@@ -211,6 +215,7 @@ uint64_t mst_restart_digest(const struct mst_restart *restart)
                                 restart->cut_ns,
                                 restart->settle_ns,
                                 restart->lost_ns,
+                                restart->judge_ns,
                                 restart->entered_ns,
                                 restart->own_faults,
                                 restart->vote.iteration,

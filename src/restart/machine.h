@@ -18,6 +18,7 @@ enum mst_restart_state {
     MST_RUNNING,
     MST_COMPLETING,
     MST_UNWINDING,
+    MST_JUDGING, /* one fault too many: was it only the effect of a death? */
     MST_SEALING,
     MST_SEATING, /* JOIN: a seat, or the reply that came with the one this rank has */
     MST_ASSIGNING,
@@ -68,6 +69,8 @@ struct mst_restart {
     uint64_t backoff_ms;
     uint64_t fault_generation;
     uint64_t own_faults; /* of the function on this rank, in this run */
+    uint64_t fault_ns;   /* when the last of them was reported */
+    uint64_t judge_ns;   /* when the service is asked what came before it */
     size_t text_size;
     uint32_t lost;       /* an index */
     uint32_t fault_peer; /* 1 + the index that the fault is about; 0: this rank */
@@ -100,6 +103,7 @@ struct mst_restart {
     bool told;    /* TELL was given */
     bool cut;     /* INTERRUPT was given, and comes again */
     bool failed;  /* a fault was reported */
+    bool counted; /* as one of own_faults */
     bool leaving; /* it asked to leave */
 
     /* Effects not yet given out. */

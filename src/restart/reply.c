@@ -3,6 +3,7 @@
 #include "base/panic.h"
 #include "base/text.h"
 #include "proto/retry.h"
+#include "proto/secondary.h"
 #include "restart/machine.h"
 
 /* Why the run ends for all by what all agreed on; MST_WHY_REPLY: it goes on. */
@@ -64,6 +65,32 @@ static bool was_asked(const struct mst_reply *reply)
     return cause == MST_CAUSE_AGAIN || cause == MST_CAUSE_LEFT;
 }
 
+/* Whether the failure of this rank in the generation that ended, or ends, stands behind the death
+ * of another one. */
+static bool is_secondary(const struct mst_restart *restart, const struct mst_reply *reply)
+{
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+        bool own = item->who.index == restart->view.index;
+
+        if (item->kind != MST_ITEM_FAULT || item->number != restart->fault_generation) {
+            continue;
+        }
+        if (own || mst_cause_is_death(item->who.cause)) {
+            return !own;
+        }
+    }
+    return false;
+}
+
+static void uncount(struct mst_restart *restart, const struct mst_reply *reply)
+{
+    if (restart->counted && is_secondary(restart, reply)) {
+        restart->own_faults--;
+        restart->counted = false;
+    }
+}
+
 /* What comes with a seat. A seal without a vote has no run before it: nothing of what was before it
  * belongs to this run. */
 static bool told_take(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
@@ -71,6 +98,8 @@ static bool told_take(struct mst_restart *restart, uint64_t now_ns, const struct
     struct mst_vote_result result =
         mst_vote_take(&restart->vote, reply->value, reply->view.faults, was_asked(reply));
 
+    uncount(restart, reply);
+    restart->counted = false;
     if (!result.known) {
         restart->records.count = restart->records.total = 0;
         if (restart->state == MST_SEATING) {
@@ -196,6 +225,17 @@ static void reply_join(struct mst_restart *restart, uint64_t now_ns, const struc
     }
 }
 
+/* The record of the generation so far. */
+static void reply_judge(struct mst_restart *restart, const struct mst_reply *reply)
+{
+    uncount(restart, reply);
+    if (restart->counted) {
+        mst_restart_leave(restart, MUSTER_EUNHEALTHY, MST_WHY_FAULTS);
+    } else {
+        mst_restart_move(restart, MST_SEALING);
+    }
+}
+
 /* A service with a smaller limit for texts than ours still learns the reason, cut. */
 static void reply_fault(struct mst_restart *restart, const struct mst_reply *reply)
 {
@@ -226,6 +266,8 @@ void mst_restart_reply(void *machine, uint64_t now_ns, uint64_t tag, const struc
         return;
     } else if (restart->state == MST_COMPLETING) {
         reply_completion(restart, now_ns, reply);
+    } else if (restart->state == MST_JUDGING) {
+        reply_judge(restart, reply);
     } else if (restart->state == MST_SEALING) {
         reply_seal(restart, now_ns, reply);
     } else if (restart->state == MST_SEATING) {

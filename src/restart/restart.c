@@ -4,7 +4,7 @@
  *   IDLE --start--> RUNNING --returned OK, not TELL--> COMPLETING --round OK--> FINISHED
  *          (1)       ^   |                                   |lost, late, cancelled, fenced
  *                    |   +--returned otherwise--> UNWINDING <+
- *                    |                             |     `--left, or not well--> LEAVING
+ *                    |                             |     `--left, not well, JUDGING--> LEAVING
  *                    |ordered, or no table         |unwound                        |
  *                    +--next view--+               v                               v
  *                    |             +----------- SEALING --too few, error, given up--> FINISHED
@@ -22,6 +22,13 @@
  * takes them in order. One way for all: ranks that failed and ranks that were interrupted meet at
  * the same seal, and its reply carries the one view that all get. With it comes what all agreed on
  * (vote.h) and why the generation ended (record.h), so all decide alike whether the run ends.
+ *
+ * faults_max. A failure may be no more than a broken connection to a peer that has died. It does
+ * not count if the rank was interrupted when it was reported, or if the record of the generation
+ * has the death before it (proto/secondary.h), which the reply of the seal shows. A rank that would
+ * have one failure too many is to leave before the seal, so that the others restart only once. It
+ * asks the service for the record first (JUDGING), when the time in which the death may still be
+ * reported is over; the others wait for it at the seal meanwhile.
  *
  * The interruption. GROW is seen by checks only. INTERRUPT, the client's self-stop and the end of
  * the session also cut blocking calls short, again and again until the function has returned,
@@ -63,6 +70,7 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "proto/secondary.h"
 #include "proto/status.h"
 #include "restart/machine.h"
 
@@ -81,7 +89,8 @@ static const struct {
     [MST_HELD] = {TO_ENTER | TO(MST_FINISHED)},
     [MST_RUNNING] = {TO(MST_COMPLETING) | TO(MST_UNWINDING)},
     [MST_COMPLETING] = {TO(MST_UNWINDING) | TO(MST_FINISHED), .calls = true},
-    [MST_UNWINDING] = {TO(MST_SEALING) | TO(MST_LEAVING) | TO(MST_FINISHED)},
+    [MST_UNWINDING] = {TO(MST_SEALING) | TO(MST_LEAVING) | TO(MST_JUDGING) | TO(MST_FINISHED)},
+    [MST_JUDGING] = {TO(MST_SEALING) | TO(MST_LEAVING) | TO(MST_FINISHED), .calls = true},
     [MST_SEALING] = {TO_ENTER | TO(MST_SEATING) | TO(MST_LEAVING) | TO(MST_FINISHED),
                      .calls = true},
     [MST_SEATING] = {TO_ENTER | TO(MST_SEATING) | TO(MST_LEAVING) | TO(MST_FINISHED),
@@ -123,6 +132,7 @@ muster_status mst_restart_new(struct mst_restart **out, const struct mst_restart
     restart->cut_ns = NEVER;
     restart->settle_ns = NEVER;
     restart->lost_ns = NEVER;
+    restart->judge_ns = NEVER;
     restart->previous = MST_RANK_NONE;
     restart->heard = config->heard;
     mst_vote_begin(&restart->vote, 0);
@@ -159,6 +169,7 @@ void mst_restart_move(struct mst_restart *restart, enum mst_restart_state to)
     restart->ordering = false;
     restart->owe_assign = false;
     restart->owe_write = false;
+    restart->judge_ns = NEVER;
     mst_restart_call(restart, states[to].calls);
 }
 
@@ -362,6 +373,7 @@ void mst_restart_start(struct mst_restart *restart, uint64_t now_ns, const struc
     mst_vote_begin(&restart->vote, view->faults);
     restart->records.count = restart->records.total = 0;
     restart->own_faults = 0;
+    restart->counted = false;
     restart->suspect = false;
     restart->leaving = false;
     mst_restart_view_take(restart, view);
@@ -408,17 +420,26 @@ void mst_restart_fault(struct mst_restart *restart, enum mst_cause kind, int32_t
     report(restart, kind, code, text);
 }
 
+/* One of a rank that is interrupted may be an effect of what interrupts it. */
+static void count_own(struct mst_restart *restart, uint64_t now_ns)
+{
+    restart->fault_ns = now_ns;
+    restart->counted = mst_restart_called(restart) != MST_INTERRUPT;
+    restart->own_faults += restart->counted;
+}
+
 void mst_restart_failed(struct mst_restart *restart, uint64_t now_ns, enum mst_cause kind,
                         int32_t code, struct mst_slice text)
 {
-    (void)now_ns;
     MST_ASSERT(restart->state == MST_RUNNING);
     if (kind == MST_CAUSE_ABORTED) {
         restart->vote.end = MST_END_ABORTED;
     }
     if (!restart->failed && !restart->ended) {
         mst_restart_fault(restart, kind, code, text);
-        restart->own_faults += kind == MST_CAUSE_FAULT || kind == MST_CAUSE_UNHEALTHY;
+        if (kind == MST_CAUSE_FAULT || kind == MST_CAUSE_UNHEALTHY) {
+            count_own(restart, now_ns);
+        }
     }
 }
 
@@ -474,7 +495,7 @@ void mst_restart_progress(struct mst_restart *restart, const struct mst_restart_
  * fault of this rank; but this rank cannot know of that failure before it hears of it, and without
  * a reason all would begin again for nothing. The service takes such a report only if the
  * generation has no other fault. */
-static void report_return(struct mst_restart *restart, muster_status status)
+static void report_return(struct mst_restart *restart, uint64_t now_ns, muster_status status)
 {
     char line[128];
     struct mst_slice text =
@@ -487,7 +508,7 @@ static void report_return(struct mst_restart *restart, muster_status status)
         report(restart, MST_CAUSE_NONE, status, text);
     } else {
         mst_restart_fault(restart, MST_CAUSE_FAULT, status, text);
-        restart->own_faults++;
+        count_own(restart, now_ns);
     }
 }
 
@@ -528,9 +549,21 @@ void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_s
         heed(restart, now_ns);
     } else {
         if (!(broken && mst_status_is_passed_on(status))) {
-            report_return(restart, status);
+            report_return(restart, now_ns, status);
         }
         mst_restart_unwind(restart, now_ns);
+    }
+}
+
+/* One failure too many, as far as this rank knows. */
+static void judge(struct mst_restart *restart, uint64_t now_ns)
+{
+    uint64_t known_ns = mst_after_ms(restart->fault_ns, MST_SECONDARY_MS);
+
+    mst_restart_move(restart, MST_JUDGING);
+    if (now_ns < known_ns) {
+        restart->judge_ns = known_ns;
+        restart->owe_round = false;
     }
 }
 
@@ -540,7 +573,6 @@ void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_st
     uint64_t faults_max = restart->config.faults_max;
     bool healthy = why != MST_WHY_UNHEALTHY;
 
-    (void)now_ns;
     MST_ASSERT(restart->state == MST_UNWINDING && !restart->owe_unwind);
     if (restart->ended) {
         mst_restart_finish(restart, restart->leaving ? MUSTER_OK : restart->end, MST_WHY_REPLY,
@@ -552,9 +584,9 @@ void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_st
         mst_restart_leave(restart, status, why);
     } else if (restart->leaving) {
         mst_restart_leave(restart, MUSTER_OK, MST_WHY_REPLY);
-    } else if (restart->failed && faults_max > 0 && restart->own_faults > faults_max &&
+    } else if (restart->counted && faults_max > 0 && restart->own_faults > faults_max &&
                restart->vote.end == MST_END_NONE) {
-        mst_restart_leave(restart, MUSTER_EUNHEALTHY, MST_WHY_FAULTS);
+        judge(restart, now_ns);
     } else {
         mst_restart_move(restart, MST_SEALING);
     }
@@ -588,6 +620,10 @@ static void tick(void *machine, uint64_t now_ns)
     if (restart->lost_ns != NEVER && now_ns >= restart->lost_ns) {
         report_lost(restart);
     }
+    if (now_ns >= restart->judge_ns) {
+        restart->judge_ns = NEVER;
+        restart->owe_round = true;
+    }
     if (restart->settle_ns != NEVER && now_ns >= restart->settle_ns) {
         heed(restart, now_ns);
         return;
@@ -606,7 +642,7 @@ static uint64_t deadline_ns(const void *machine)
     const struct mst_restart *restart = machine;
     uint64_t due_ns = restart->cut ? restart->cut_ns : restart->settle_ns;
 
-    return due_ns < restart->lost_ns ? due_ns : restart->lost_ns;
+    return mst_sooner(mst_sooner(due_ns, restart->lost_ns), restart->judge_ns);
 }
 
 const struct mst_machine mst_restart_machine = {.attention = attention,

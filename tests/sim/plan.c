@@ -51,7 +51,7 @@ static void draw_rules(struct sim *sim, struct model_job *job)
 
     job->iterations_max = sim_chance(sim, 12) ? (uint32_t)sim_between(sim, 1, 6) : 0;
     job->stalled_max = sim_chance(sim, 15) ? (int32_t)sim_between(sim, 1, 5) : -1;
-    job->faults_max = sim_chance(sim, 12) ? (uint32_t)sim_between(sim, 1, 2) : 0;
+    job->faults_max = sim_chance(sim, 20) ? (uint32_t)sim_between(sim, 1, 2) : 0;
     job->completion_timeout_ns = sim_chance(sim, 12) ? sim_between(sim, 1, 4) * lease : 0;
     job->settle_ns = sim_chance(sim, 15) ? lease / sim_between(sim, 20, 100) : 0;
     job->tells_steps = sim_chance(sim, 50);

@@ -125,6 +125,9 @@ static void die(struct sim *sim, struct sim_proc *proc, bool silently)
         sim_cluster_death(sim, proc, silently);
     }
     sim_saw_death(sim, proc);
+    if (proc->kind == SIM_RANK && proc->fn.state != SIM_FN_NOT && sim->plan.has[SIM_FAIL]) {
+        sim_rank_feel(sim, proc);
+    }
 }
 
 static void kill_one(struct sim *sim, struct sim_proc *proc, bool with_host)

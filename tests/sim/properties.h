@@ -105,12 +105,18 @@ struct sim_proc;
     X(STOP_RIGHT, SAFETY,                                                                          \
       "a run is given up only by a rule that was set, and that of one rank alone only for "        \
       "its own faults, its health or its finalizer")                                               \
+    X(CAUSE_FIRST, SAFETY,                                                                         \
+      "in a record a death stands before the failures that other ranks reported in the quarter "   \
+      "of a second before it")                                                                     \
+    X(EFFECT_FREE, SAFETY,                                                                         \
+      "a rank is given up for its faults only if more than faults_max of them neither came when "  \
+      "it was interrupted nor stand behind a death in their record")                               \
     X(BROKEN_WAITS, SAFETY,                                                                        \
       "a broken connection is reported after the wait, and not by a rank that was told to "        \
       "return")                                                                                    \
     X(BROKEN_BLAMES, SAFETY,                                                                       \
       "a broken connection is recorded of the peer that was named, and only before any other "     \
-      "fault")                                                                                     \
+      "fault, but for a death that was reported a moment later")                                   \
     X(BROKEN_ENDS, LIVENESS,                                                                       \
       "after the faults a rank whose connection broke is soon told to return")                     \
     X(HANG_EARLY, SAFETY,                                                                          \

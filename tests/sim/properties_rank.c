@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "journal.h"
 #include "proto/command.h"
+#include "proto/secondary.h"
 #include "seen.h"
 
 #define BIT(status) (1u << (unsigned)-(status))
@@ -322,6 +323,55 @@ static bool read_broken(const char *text, uint32_t *reporter, uint32_t *peer)
            index_in(text, "(#", reporter) && index_in(text, "to #", peer);
 }
 
+static bool is_death(const struct muster_fault *fault)
+{
+    return mst_cause_is_death((enum mst_cause)fault->kind);
+}
+
+/* CAUSE_FIRST. Milliseconds are rounded down. */
+static void check_cause(struct sim *sim, const struct mst_restart_effect *effect)
+{
+    const struct muster_fault *first = effect->faults->first;
+
+    for (uint32_t i = 0; i < effect->faults->count; i++) {
+        for (uint32_t j = i + 1; j < effect->faults->count; j++) {
+            if (first[i].kind == MUSTER_FAULT_FAILED && first[i].detector < 0 &&
+                is_death(&first[j]) && first[j].index != first[i].index &&
+                first[j].after_ms - first[i].after_ms < MST_SECONDARY_MS) {
+                sim_fail(sim, SIM_P_CAUSE_FIRST, "record %u: #%u failed; %u: death of #%u", i,
+                         first[i].index, j, first[j].index);
+            }
+        }
+    }
+}
+
+/* The record of the generation in which it failed last says why. */
+static void acquit(struct sim_proc *proc, const struct mst_restart_effect *effect)
+{
+    for (uint32_t i = 0; i < effect->faults->count; i++) {
+        const struct muster_fault *fault = &effect->faults->first[i];
+        bool own = fault->index == effect->view.index;
+
+        if (fault->generation == proc->failed_in && (own || is_death(fault))) {
+            proc->failures -= !own;
+            break;
+        }
+    }
+    proc->failed_in = 0;
+}
+
+/* Whether a broken connection has only deaths before it that came after it. */
+static bool only_deaths_before(const struct mst_restart_effect *effect, uint32_t at)
+{
+    const struct muster_fault *first = effect->faults->first;
+    bool only = true;
+
+    for (uint32_t i = 0; i < at; i++) {
+        only = only && is_death(&first[i]) && first[i].after_ms == first[at].after_ms;
+    }
+    return only;
+}
+
 /* BROKEN_BLAMES. A rank that got the named place only later has no part in it. */
 static void check_blames(struct sim *sim, const struct sim_proc *proc,
                          const struct mst_restart_effect *effect)
@@ -338,7 +388,7 @@ static void check_blames(struct sim *sim, const struct sim_proc *proc,
         for (uint32_t rank = 0; view && rank < view->size; rank++) {
             seated = seated || view->index[rank] == peer;
         }
-        if (i > 0 || fault->code != MUSTER_ELOST ||
+        if (!only_deaths_before(effect, i) || fault->code != MUSTER_ELOST ||
             (view && fault->index != (seated ? peer : reporter))) {
             sim_fail(sim, SIM_P_BROKEN_BLAMES, "record %u is of #%u: %s", i, fault->index,
                      fault->text);
@@ -346,7 +396,7 @@ static void check_blames(struct sim *sim, const struct sim_proc *proc,
     }
 }
 
-/* FENCED_SILENT, ENTER_GROWS, ENTER_CALM */
+/* FENCED_SILENT, ENTER_GROWS, ENTER_CALM, CAUSE_FIRST */
 void sim_saw_enter(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
 {
     const struct mst_view *view = &effect->view;
@@ -361,12 +411,14 @@ void sim_saw_enter(struct sim *sim, struct sim_proc *proc, const struct mst_rest
         check_once(sim, proc, known);
         check_agrees(sim, proc, known, effect);
         check_blames(sim, proc, effect);
+        check_cause(sim, effect);
         sim_view_told(sim, proc, view);
         if (!sim_view_has(known, proc)) {
             sim_fail(sim, SIM_P_FENCED_SILENT, "pid=%" PRIu64 " generation %" PRIu64, proc->pid,
                      view->generation);
         }
     }
+    acquit(proc, effect);
     if (view->generation <= proc->member.entered) {
         sim_fail(sim, SIM_P_ENTER_GROWS, "pid=%" PRIu64 " generation %" PRIu64 " after %" PRIu64,
                  proc->pid, view->generation, proc->member.entered);
@@ -467,11 +519,24 @@ static void check_ends(struct sim *sim, const struct sim_proc *proc)
     }
 }
 
+/* Out of the generation that its fn runs in. */
+static bool is_called(const struct sim_proc *proc)
+{
+    const struct mst_view *view = mst_client_view(proc->client);
+
+    return view->generation > proc->fn.view.generation || view->attention == MST_INTERRUPT;
+}
+
 void sim_saw_restart_request(struct sim *sim, struct sim_proc *proc,
                              const struct mst_request *request)
 {
     if (request->command == MST_FAULT && request->fault.peer != 0) {
         check_waited(sim, proc);
+    }
+    if (request->command == MST_FAULT && request->fault.kind == MST_CAUSE_FAULT &&
+        request->fault.generation != proc->failed_in && !is_called(proc)) {
+        proc->failed_in = request->fault.generation;
+        proc->failures++;
     }
     sim_tell(sim, "%s: pid=%" PRIu64 " asks %s %.*s", proc->job->name, proc->pid,
              mst_command_name(request->command),
@@ -515,7 +580,7 @@ static void check_stopped(struct sim *sim, struct sim_proc *proc,
     }
 }
 
-/* The rules that end the run of one rank alone. */
+/* The rules that end the run of one rank alone. STOP_RIGHT, EFFECT_FREE */
 static void check_alone(struct sim *sim, const struct sim_proc *proc,
                         const struct mst_restart_effect *effect)
 {
@@ -527,6 +592,10 @@ static void check_alone(struct sim *sim, const struct sim_proc *proc,
 
     if (!right) {
         sim_fail(sim, SIM_P_STOP_RIGHT, "pid=%" PRIu64 " why=%d", proc->pid, (int)effect->why);
+    }
+    if (effect->why == MST_WHY_FAULTS && proc->failures <= proc->job->faults_max) {
+        sim_fail(sim, SIM_P_EFFECT_FREE, "pid=%" PRIu64 " has only %" PRIu64, proc->pid,
+                 proc->failures);
     }
 }
 

@@ -147,6 +147,7 @@ static void enter(struct sim *sim, struct sim_proc *proc, const struct mst_resta
     fn->told = false;
     fn->delivered = false;
     fn->cut = false;
+    fn->struck = false;
     fn->result = MUSTER_OK;
     fn->returning = false;
     fn->due_ns = sim->now_ns + sim_below(sim, proc->job->step_ns);
@@ -525,12 +526,36 @@ static bool misfortune(struct sim *sim, struct sim_proc *proc)
     return false;
 }
 
+/* Before an agent can have said anything. */
+void sim_rank_feel(struct sim *sim, const struct sim_proc *dead)
+{
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        struct sim_proc *proc = sim->procs[i];
+        struct sim_fn *fn = &proc->fn;
+
+        if (proc->job == dead->job && proc->kind == SIM_RANK && proc->alive && !proc->frozen &&
+            fn->state == SIM_FN_COMPUTING && !fn->returning &&
+            fn->view.generation == dead->fn.view.generation && sim_chance(sim, 60)) {
+            fn->struck = true;
+            fn->due_ns = sim->now_ns + sim_below(sim, 2 * SIM_MS);
+            sim_proc_wake(sim, proc, fn->due_ns);
+        }
+    }
+}
+
 static void next_step(struct sim *sim, struct sim_proc *proc)
 {
     const struct model_job *job = proc->job;
     struct sim_fn *fn = &proc->fn;
     uint64_t kind = common(proc, 1) % 100;
 
+    if (fn->struck) {
+        sim_saw_report(sim, proc);
+        mst_restart_failed(proc->restart, sim_proc_clock(sim, proc), MST_CAUSE_FAULT, 104,
+                           mst_slice_text("connection reset by peer"));
+        return_later(sim, proc, MUSTER_EFAILED);
+        return;
+    }
     if (misfortune(sim, proc)) {
         return;
     }

@@ -90,6 +90,7 @@ struct sim_fn {
     uint32_t peer;               /* an index */
     uint64_t broken_ns, wait_ns; /* on its clock */
     bool told, cut, delivered;
+    bool struck;    /* its connection to a peer that died broke: it fails when due */
     bool returning; /* with `result`, when due */
     muster_status result;
 };
@@ -148,6 +149,8 @@ struct sim_proc {
     uint64_t assign_ns; /* when the assignment is worked out */
     struct muster_place *places;
     size_t place_count;
+    uint64_t failures;  /* of fn, by its own account... */
+    uint64_t failed_in; /* ...and the generation of the last one */
     uint64_t unwind_ns; /* when abort, finalize and the health check are over */
     int exit_code;
     struct sim_conn *conn;
@@ -251,6 +254,8 @@ void sim_proc_fini(struct sim *sim, struct sim_proc *proc);
 /* rank.c: what a rank does: join, run fn through the restart machine, leave */
 void sim_rank_start(struct sim *sim, struct sim_proc *proc);
 void sim_rank_step(struct sim *sim, struct sim_proc *proc);
+/* Peers of a process that has died see their connections to it broken. */
+void sim_rank_feel(struct sim *sim, const struct sim_proc *dead);
 void sim_rank_effect(struct sim *sim, struct sim_proc *proc, const void *effect);
 void sim_rank_life(struct sim *sim, struct sim_proc *proc, enum mst_command command,
                    const struct mst_reply *reply);

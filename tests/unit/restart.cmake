@@ -8,6 +8,6 @@ mst_test(restart_atomic_test SOURCES restart_atomic_test.c ${CMAKE_SOURCE_DIR}/s
 foreach(test assignment_test layers_test)
     mst_test(${test} SOURCES ${test}.c failing_mem.c LINK mst_restart mst_panic_abort)
 endforeach()
-foreach(test restart_rules_test restart_assign_test restart_lost_test)
+foreach(test restart_rules_test restart_assign_test restart_lost_test restart_judge_test)
     mst_test(${test} SOURCES ${test}.c failing_mem.c LINK mst_restart mst_panic_abort)
 endforeach()

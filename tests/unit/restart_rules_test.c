@@ -653,39 +653,6 @@ static void test_suspect_twice_leaves(void **state)
     mst_restart_free(restart);
 }
 
-static void test_leaves_with_one_own_fault_too_many(void **state)
-{
-    struct mst_restart *restart;
-    struct mst_vote vote = plain_vote(1);
-    struct mst_restart_effect effect;
-
-    (void)state;
-    config.faults_max = 1;
-    restart = running();
-    sealed(restart, fails(restart), 2, 1, &vote, NULL, 0);
-    (void)next(restart, MST_RESTART_ENTER);
-    /* Being interrupted is no fault of its own. */
-    mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
-    (void)next(restart, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
-    effect = next_of(restart, MST_MACHINE_CALL);
-    assert_true(effect.head.request->round.seal);
-    sealed(restart, effect.head.tag, 3, 2, &vote, NULL, 0);
-    (void)next(restart, MST_RESTART_ENTER);
-    mst_restart_returned(restart, 0, MUSTER_EFAILED, false);
-    (void)next_of(restart, MST_MACHINE_CALL);
-    (void)next(restart, MST_RESTART_UNWIND);
-    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, 0, NOTHING);
-    effect = next_of(restart, MST_MACHINE_CALL);
-    assert_int_equal(effect.head.request->command, MST_LEAVE);
-    mst_restart_machine.reply(restart, 0, effect.head.tag,
-                              &(struct mst_reply){.status = MUSTER_OK});
-    effect = next(restart, MST_RESTART_FINISH);
-    assert_int_equal(effect.status, MUSTER_EUNHEALTHY);
-    assert_int_equal(effect.why, MST_WHY_FAULTS);
-    mst_restart_free(restart);
-}
-
 static void test_not_well_after_unwinding_leaves(void **state)
 {
     struct mst_restart *restart = running();
@@ -989,7 +956,6 @@ int main(void)
         TEST(test_abort_ends_all),
         TEST(test_records_reach_the_next_entry),
         TEST(test_suspect_twice_leaves),
-        TEST(test_leaves_with_one_own_fault_too_many),
         TEST(test_not_well_after_unwinding_leaves),
         TEST(test_completion_too_late_is_a_fault),
         TEST(test_settle_waits_for_more_faults),

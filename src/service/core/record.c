@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/core/record.h"
 
+#include <string.h>
+
+#include "proto/secondary.h"
 #include "service/core/job.h"
 #include "service/core/node.h"
 
@@ -19,19 +22,40 @@ bool mst_records_sane(const struct mst_records *records, uint64_t now_ns)
     return sane && last_ns <= now_ns;
 }
 
-/* NULL: as many are kept as there is room for; it is only counted. */
-static struct mst_record *add(struct mst_job *job, struct mst_who who, const struct mst_loss *told)
+static void release(struct mst_core *core, struct mst_record *record)
+{
+    mst_blob_drop(&core->mem, record->host);
+    mst_blob_drop(&core->mem, record->text);
+}
+
+/* Makes room there. The latest one gives way: it explains least. */
+static void make_room(struct mst_job *job, uint32_t at)
 {
     struct mst_records *records = &job->records;
-    struct mst_record *record;
+
+    if (records->count == MST_NAMES_MAX) {
+        release(job->core, &records->first[--records->count]);
+    }
+    memmove(&records->first[at + 1], &records->first[at],
+            (records->count - at) * sizeof(records->first[0]));
+    records->count++;
+}
+
+/* At this place. NULL: as many are kept as there is room for; it is only counted. */
+static struct mst_record *add(struct mst_job *job, uint32_t at, struct mst_who who,
+                              const struct mst_loss *told)
+{
+    struct mst_records *records = &job->records;
+    struct mst_record *record = &records->first[at];
+    uint64_t at_ns = at < records->count ? record->at_ns : job->core->now_ns;
 
     records->total++;
-    if (records->count == MST_NAMES_MAX) {
+    if (at == MST_NAMES_MAX) {
         return NULL;
     }
-    record = &records->first[records->count++];
+    make_room(job, at);
     *record = (struct mst_record){.who = who,
-                                  .at_ns = job->core->now_ns,
+                                  .at_ns = at_ns, /* it was no later than what it explains */
                                   .told_by = told->told_by,
                                   .text = mst_blob_keep(told->text)};
     record->who.cause = told->cause;
@@ -39,9 +63,36 @@ static struct mst_record *add(struct mst_job *job, struct mst_who who, const str
     return record;
 }
 
+/* A failure that a rank reports of itself may be no more than an error of its connection to this
+ * member, whose death the agent reports a moment later. */
+static bool is_secondary(const struct mst_record *record, const struct mst_member *dead)
+{
+    return !record->gone && record->who.cause == MST_CAUSE_FAULT && record->told_by == 0 &&
+           record->who.index != dead->index;
+}
+
+/* The death of a member stands before the failures of other ranks that were reported a moment
+ * before it. */
+static uint32_t place_of_death(const struct mst_member *dead)
+{
+    const struct mst_records *records = &dead->job->records;
+    uint64_t now_ns = dead->job->core->now_ns;
+    uint32_t at = records->count;
+
+    while (at > 0 && now_ns - records->first[at - 1].at_ns <= MST_SECONDARY_MS * NS_PER_MS) {
+        at--;
+    }
+    while (at < records->count && !is_secondary(&records->first[at], dead)) {
+        at++;
+    }
+    return at;
+}
+
 void mst_record_add(struct mst_member *member, const struct mst_loss *told, bool gone)
 {
-    struct mst_record *record = add(member->job, mst_member_who(member), told);
+    bool death = gone && mst_cause_is_death(told->cause);
+    uint32_t at = death ? place_of_death(member) : member->job->records.count;
+    struct mst_record *record = add(member->job, at, mst_member_who(member), told);
 
     if (record) {
         record->gone = gone;
@@ -56,7 +107,7 @@ void mst_record_nobody(struct mst_job *job, const struct mst_loss *told)
             return;
         }
     }
-    (void)add(job, mst_member_absent_who(MST_INDEX_ANY), told);
+    (void)add(job, job->records.count, mst_member_absent_who(MST_INDEX_ANY), told);
 }
 
 static bool awaits_cause(const struct mst_record *record, const struct mst_session *teller,
@@ -117,8 +168,7 @@ void mst_record_refine(const struct mst_session *teller, const struct mst_reques
 static void drop(struct mst_job *job, struct mst_records *records)
 {
     for (uint32_t i = 0; i < records->count; i++) {
-        mst_blob_drop(&job->core->mem, records->first[i].host);
-        mst_blob_drop(&job->core->mem, records->first[i].text);
+        release(job->core, &records->first[i]);
     }
     *records = (struct mst_records){0};
 }

@@ -3,11 +3,14 @@
 #define MST_SERVICE_CORE_RECORD_H
 
 /* The faults of a generation, in order of arrival: the first fault of each rank, and its loss or
- * leave. The first few are kept in full, of the others the number. So keeping one allocates
- * nothing, and a thousand losses cost no more than eight. When the generation is sealed they become
- * the job's last records, which explain the restart to the next generation. A generation that ended
- * without any, because of newcomers, leaves the last records as they are: a replacement often joins
- * a moment after the loss, and users ask for its cause later. */
+ * leave. One exception: the death of a process stands before the failures of its peers that were
+ * reported a moment earlier, since a broken connection is often noticed before the agent has
+ * reported the death (proto/secondary.h). So the first one is the cause. The first few are kept in
+ * full, of the others the number. So keeping one allocates nothing, and a thousand losses cost no
+ * more than eight. When the generation is sealed they become the job's last records, which explain
+ * the restart to the next generation. A generation that ended without any, because of newcomers,
+ * leaves the last records as they are: a replacement often joins a moment after the loss, and users
+ * ask for its cause later. */
 
 #include "service/core/member.h"
 
