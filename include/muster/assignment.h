@@ -108,6 +108,14 @@ MUSTER_API void muster_assignment_key_block(void *arg, const struct muster_place
 MUSTER_API void muster_assignment_key_all(void *arg, const struct muster_place *place, char *key,
                                           size_t room);
 
+/* A key that each process has made itself, once, rather than a callback for every place: the first
+ * *(const uint32_t *)arg parts of the label, which '/' separates: of "pod3/rack7/host" these are
+ * "pod3", "pod3/rack7" and all of it, a layer each. 0, NULL, or more than there are: the whole
+ * label. For programs whose callbacks are slow, such as those of another language. Thread: any.
+ * Since 0.1. */
+MUSTER_API void muster_assignment_key_label(void *arg, const struct muster_place *place, char *key,
+                                            size_t room);
+
 /* Works an assignment out without a job, to test one's own steps. Sets `number` of the places;
  * changes nothing on failure. Errors: EINVAL with its text, ENOMEM, or the status of `assign`.
  * Thread: any. Since 0.1. */

@@ -23,6 +23,9 @@
  * - One coordinator acts at a time: it holds a *term*, which is the fencing token. A coordinator
  *   that is fenced, or whose key is gone, is superseded: all its calls end with EFENCED, and the
  *   workers obey the next one.
+ * - Signals end no wait. A wait that ended with ETIMEDOUT has changed nothing and may be repeated:
+ *   where a program's signal handlers must run meanwhile, as in another language, wait in pieces of
+ *   50 ms or so.
  * - Errors, besides the general ones: ECANCELLED (it was closed meanwhile), EFENCED (superseded),
  *   ETOOFEW (fewer than min_workers for recovery_max_ms), EFAILED and ESTATE as above.
  * - After fork a handle is dead in the child, as a client is. */

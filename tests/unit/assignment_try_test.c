@@ -67,6 +67,28 @@ static void keys_ready_to_use(void **state)
     asks(muster_assignment_key_block, &two, &places[5], "");
 }
 
+/* Each process has made its key itself, as its label. A layer takes as many parts of it. */
+static void parts_of_the_label_are_keys(void **state)
+{
+    struct muster_place places[WORLD];
+    uint32_t parts[] = {0, 1, 2, 3, 9};
+
+    (void)state;
+    world(places);
+    places[1].label = "pod3/rack7/b2";
+    asks(muster_assignment_key_label, NULL, &places[1], "pod3/rack7/b2");
+    asks(muster_assignment_key_label, &parts[0], &places[1], "pod3/rack7/b2");
+    asks(muster_assignment_key_label, &parts[1], &places[1], "pod3");
+    asks(muster_assignment_key_label, &parts[2], &places[1], "pod3/rack7");
+    asks(muster_assignment_key_label, &parts[3], &places[1], "pod3/rack7/b2");
+    asks(muster_assignment_key_label, &parts[4], &places[1], "pod3/rack7/b2");
+    places[1].label = "/b2";
+    asks(muster_assignment_key_label, &parts[1], &places[1], "");
+    asks(muster_assignment_key_label, &parts[2], &places[1], "/b2");
+    places[1].label = NULL;
+    asks(muster_assignment_key_label, &parts[1], &places[1], "");
+}
+
 /* A program tries an assignment without a job. It gets the numbers, or the one line that says
  * what is wrong. */
 static void tried_without_a_job(void **state)
@@ -144,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_ready_to_use),
+        cmocka_unit_test(parts_of_the_label_are_keys),
         cmocka_unit_test(tried_without_a_job),
         cmocka_unit_test(errors_are_one_line),
     };

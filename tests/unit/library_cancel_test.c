@@ -438,7 +438,8 @@ static const struct row rows[] = {
 
 /* They only look at memory of the caller's. */
 static const char looks[] =
-    "assignment_key_all assignment_key_block assignment_key_host assignment_key_node "
+    "assignment_key_all assignment_key_block assignment_key_host assignment_key_label "
+    "assignment_key_node "
     "assignment_try batch_new batch_insert batch_put batch_cas batch_add batch_append batch_delete "
     "batch_free value_data value_size value_revision value_age_ms value_free keys_count keys_name "
     "keys_value keys_revision keys_age_ms keys_free members_count members_get members_free "

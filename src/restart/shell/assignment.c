@@ -43,6 +43,20 @@ void muster_assignment_key_all(void *arg, const struct muster_place *place, char
     key[0] = '\0';
 }
 
+void muster_assignment_key_label(void *arg, const struct muster_place *place, char *key,
+                                 size_t room)
+{
+    const uint32_t parts = arg ? *(const uint32_t *)arg : 0;
+    const char *label = place->label ? place->label : "";
+    uint32_t ended = 0;
+    size_t size = 0;
+
+    while (label[size] != '\0' && (label[size] != '/' || ++ended != parts)) {
+        size++;
+    }
+    mst_text_print(key, room, "%.*s", (int)size, label);
+}
+
 muster_status muster_assignment_try(const struct muster_assignment *assignment,
                                     struct muster_place *places, size_t count,
                                     struct muster_error *err)
