@@ -236,6 +236,7 @@ static void the_wait_is_ended_without_the_service(void **state)
     (void)state;
     pair_open(&pair, false);
     pair.checks.stops = mst_socket_alive(pair.service->addr + strlen("unix:"));
+    assert_true(pair.checks.stops > 0);
     ends_by_its_check(&pair, done);
     assert_int_equal(kill(pair.checks.stops, SIGCONT), 0);
     pair_close(&pair);
