@@ -57,6 +57,8 @@ static muster_status muster_python_callback(muster_restart *restart, void *arg);
  * that would note it. */
 static _Thread_local muster_restart *muster_python_inside;
 
+enum { MUSTER_PYTHON_TICK_NS = 250000000 }; /* well below each soft_timeout that makes sense */
+
 /* The pending call that shows that the interpreter runs on the main thread. One at a time. */
 static struct {
     pthread_mutex_t lock;
@@ -155,7 +157,11 @@ static void *muster_python_watching(void *arg)
             }
         }
         (void)clock_gettime(CLOCK_MONOTONIC, &next);
-        next.tv_sec++;
+        next.tv_nsec += MUSTER_PYTHON_TICK_NS;
+        if (next.tv_nsec >= 1000000000) {
+            next.tv_sec++;
+            next.tv_nsec -= 1000000000;
+        }
         (void)pthread_cond_timedwait(&muster_python_watch.changed, &muster_python_watch.lock,
                                      &next);
     }

@@ -38,7 +38,7 @@ _MEANINGLESS = {
     "monitor_process_interval": "muster run, or the helper of a rank, watches the process",
     "heartbeat_interval": "the service's lease is used: MUSTER_LEASE, muster run --lease",
     "heartbeat_timeout": "the service's lease is used: MUSTER_LEASE, muster run --lease",
-    "progress_watchdog_interval": "it is one second",
+    "progress_watchdog_interval": "it is a quarter of a second",
     "monitor_process_logfile": "the log of muster run is used",
     "monitor_process_pidfile": "muster run, or the helper of a rank, watches the process",
 }

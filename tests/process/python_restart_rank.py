@@ -111,9 +111,11 @@ def hangs(call):
 
 
 def keeps_the_interpreter(call):
-    """C's sleep by a call that does not let the interpreter's lock go."""
-    say("keeps")
-    ctypes.PyDLL(None).sleep(LONG_S)
+    """In C, by a call that does not let the interpreter's lock go, and that no signal ends."""
+    c = ctypes.PyDLL(None)
+    mutex = ctypes.create_string_buffer(64)
+    c.pthread_mutex_lock(mutex)
+    c.pthread_mutex_lock(mutex)
 
 
 # ---- where the others are meanwhile ----
@@ -253,11 +255,11 @@ def plain():
 
 
 def interpreter_kept():
-    one(soft_timeout=1, hard_timeout=2, grace=1)
+    one(soft_timeout=2, hard_timeout=4, grace=1)
 
 
 def hanging():
-    one(soft_timeout=1)
+    one(soft_timeout=2)
 
 
 def writing():
@@ -463,13 +465,14 @@ def limits():
 
 
 def progress():
-    """Nothing is called for three soft timeouts: in Python that is progress, unless only pings are."""
+    """Nothing is called for longer than the soft timeout: in Python that is progress, unless only pings
+    are."""
 
-    @muster.Wrapper(soft_timeout=1, progress=WORDS[0])
+    @muster.Wrapper(soft_timeout=3, progress=WORDS[0])
     def train(call: muster.Call):
         enter(call)
         if call.iteration == 0:
-            until = time.monotonic() + 4
+            until = time.monotonic() + (5 if WORDS[0] == "auto" else LONG_S)
             while time.monotonic() < until:
                 time.sleep(0.01)
         return call.iteration
@@ -478,13 +481,13 @@ def progress():
 
 
 def waiting():
-    """Rank 1 waits in muster for three soft timeouts, after a ping, while rank 0 goes on."""
+    """Rank 1 waits in muster for longer than the soft timeout, after a ping, while rank 0 goes on."""
 
-    @muster.Wrapper(soft_timeout=1)
+    @muster.Wrapper(soft_timeout=2)
     def train(call: muster.Call):
         enter(call)
         call.ping()
-        until = time.monotonic() + 3
+        until = time.monotonic() + 5
         while call.rank == 0 and call.iteration == 0 and time.monotonic() < until:
             call.ping()
             time.sleep(0.01)
@@ -498,12 +501,12 @@ def phases():
     """A phase in C without progress, longer than the soft timeout: in a section with a limit above,
     and one below."""
 
-    @muster.Wrapper(soft_timeout=1)
+    @muster.Wrapper(soft_timeout=2)
     def train(call: muster.Call):
         enter(call)
         if call.iteration == 0:
             with call.disable_hang_protection():
-                time.sleep(2)
+                time.sleep(4)
             say("passed")
             with call.section("compile", limit=0.5):
                 time.sleep(LONG_S)

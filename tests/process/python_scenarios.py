@@ -253,7 +253,7 @@ def one_fails_while_others_finalize():
 def pings_once():
     """An interpreter that runs is no progress once there was a ping."""
 
-    @muster.Wrapper(soft_timeout=1)
+    @muster.Wrapper(soft_timeout=2)
     def train(call: muster.Call):
         entered(call)
         call.ping()
@@ -275,7 +275,7 @@ def a_handler_of_sigterm():
 
     signal.signal(signal.SIGTERM, cleans_up)
 
-    @muster.Wrapper(interrupt=False, soft_timeout=1, hard_timeout=2, grace=30)
+    @muster.Wrapper(interrupt=False, soft_timeout=2, hard_timeout=4, grace=30)
     def train(call: muster.Call):
         entered(call)
         if call.iteration > 0:
@@ -294,7 +294,7 @@ def a_handler_of_sigterm():
 def an_exception_in_a_section():
     """The next attempt is in no section: a hang in it is found."""
 
-    @muster.Wrapper(soft_timeout=1)
+    @muster.Wrapper(soft_timeout=2)
     def train(call: muster.Call):
         entered(call)
         if call.iteration == 0:
@@ -356,7 +356,7 @@ def an_exception_in_nested_sections():
 def ended(what):
     """Rank 1 does something for ever once it is told; only its agent ends it."""
 
-    @muster.Wrapper(soft_timeout=1, hard_timeout=2, grace=1)
+    @muster.Wrapper(soft_timeout=2, hard_timeout=4, grace=1)
     def train(call: muster.Call):
         entered(call)
         if (FOLDER / "ended").exists():

@@ -274,7 +274,7 @@ def test_a_rank_that_keeps_the_interpreter_is_killed_and_replaced(run):
 
 
 def test_an_interpreter_that_runs_makes_progress(run):
-    """The function calls nothing of muster for four soft timeouts, and its interpreter runs: no fault.
+    """The function calls nothing of muster for longer than the soft timeout, and its interpreter runs: no fault.
     With `progress="ping"` that is none."""
     job = run(2, "progress", "auto")
     ends(job)
@@ -285,8 +285,8 @@ def test_an_interpreter_that_runs_makes_progress(run):
 
 
 def test_a_wait_in_muster_is_no_hang(run):
-    """A rank that has pinged is at a barrier for three soft timeouts, while the other one pings. It is
-    not found."""
+    """A rank that has pinged is at a barrier for longer than the soft timeout, while the other one
+    pings. It is not found."""
     job = run(2, "waiting")
     ends(job)
     assert [line["value"] for line in said(job, "returned")] == ["0", "0"]
