@@ -226,7 +226,7 @@ class Call:
 
     def store(self, **options: Any) -> Any:
         """A torch.distributed.Store in the key space of this generation: muster.torch.Store."""
-        return importlib.import_module("muster.torch").Store(self.job, **options)
+        return importlib.import_module("muster.torch").Store(self, **options)
 
 
 local = threading.local()

@@ -578,6 +578,47 @@ def current():
         say("well")
 
 
+def signals():
+    """A signal for which the program has a handler is refused, and another one can be used."""
+    number = signal.SIGRTMIN + 7
+    mine = signal.signal(number, lambda *_: None)
+    try:
+        muster.restart(print)()
+    except muster.Invalid as error:
+        assert "handler" in str(error) and "MUSTER_INTERRUPT_SIGNAL" in str(error)
+    else:
+        raise AssertionError("it is not refused")
+
+    @muster.Wrapper(interrupt=signal.SIGUSR2)
+    def train(call: muster.Call):
+        if call.iteration == 0:
+            call.job.barrier("met")
+            if call.rank == 1:
+                call.again()
+            time.sleep(LONG_S)
+        assert signal.getsignal(number) not in (signal.SIG_DFL, mine)
+        return call.iteration
+
+    before = signal.getsignal(signal.SIGUSR2)
+    assert train() == 1
+    assert signal.getsignal(signal.SIGUSR2) == before
+
+    @muster.Wrapper(interrupt=False, export=False)
+    def quiet(call: muster.Call):
+        assert exported() == BEFORE
+        if call.iteration == 0:
+            call.job.barrier("met again")
+            if call.rank == 1:
+                call.again()
+            while True:
+                time.sleep(0.01)  # is not cut short
+                call.check()
+        return call.iteration
+
+    assert quiet() == 1
+    say("well")
+
+
 def nested():
     """A wrapped function within a wrapped one is refused."""
 

@@ -400,6 +400,15 @@ def test_the_call_of_this_thread(run, mode):
     assert len(said(job, "well")) == 2
 
 
+def test_the_signal_can_be_another_one(run):
+    """The program has a handler for the interrupt signal: the call is refused. With another signal the
+    function is interrupted, and with none only by calls of muster; with `export=False` the
+    environment stays as it is. Afterwards the signals have their handlers of before."""
+    job = run(2, "signals")
+    ends(job)
+    assert len(said(job, "well")) == 2
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_storm_of_restarts(run, seed):
     """Rank after rank fails at some moment while the others are anywhere, 60 times. All are there in
