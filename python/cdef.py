@@ -8,7 +8,8 @@ import pathlib
 import re
 import sys
 
-WRITTEN_IN_C = pathlib.Path(__file__).parent / "extra.c"
+HERE = pathlib.Path(__file__).parent
+WRITTEN_IN_C = ("calls.h", "extra.c", "calls.c", "tasks.c")
 EXTRA = """
 extern "Python" muster_status muster_python_call(muster_restart *, void *);
 extern "Python" muster_status muster_python_callback(muster_restart *, void *);
@@ -29,7 +30,6 @@ muster_python_log_fn *muster_python_log_address(void);
 typedef void muster_python_crash_fn(void *ctx, const char *line);
 muster_python_crash_fn *muster_python_crash_address(void);
 """
-TASKS_IN_C = pathlib.Path(__file__).parent / "tasks.c"
 TASKS = """
 extern "Python" muster_status muster_python_task(muster_task *task, size_t function,
     const void *data, size_t size, uint32_t type, const struct muster_part *parts, size_t count);
@@ -148,8 +148,10 @@ def main(include, out):
 
     texts = read(include)
     cdef, source = initialisers(texts)
-    source = "#include <muster/muster.h>\n" + WRITTEN_IN_C.read_text(encoding="utf-8") + source
-    source += TASKS_IN_C.read_text(encoding="utf-8")
+    written = [(HERE / name).read_text(encoding="utf-8") for name in WRITTEN_IN_C]
+    whole = "".join(written).replace('#include "calls.h"\n', "")  # it stands before
+    source = "#include <muster/muster.h>\n" + whole + source
+    texts.append(written[0])
     ffi = cffi.FFI()
     ffi.cdef("".join(map(declarations, texts)) + cdef + EXTRA + TASKS)
     ffi.set_source("muster._muster", source)

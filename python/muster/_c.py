@@ -98,6 +98,8 @@ def milliseconds(seconds):
     """None is without limit; nothing is rounded down to "do not wait"."""
     if seconds is None:
         return -1
+    if seconds == 0:
+        return 0
     if not seconds >= 0:
         raise Invalid(f"a timeout of {seconds} s: it cannot be negative", Status.EINVAL)
     return min(math.ceil(seconds * 1000), 2**62) if seconds < 1e15 else -1
@@ -105,6 +107,8 @@ def milliseconds(seconds):
 
 def bytes_of(text):
     """Bytes as they are, text and paths as UTF-8; what no UTF-8 was read from goes back as it was."""
+    if type(text) is bytes:
+        return text
     if isinstance(text, (bytes, bytearray, memoryview)):
         return bytes(text)
     if isinstance(text, (str, os.PathLike)):
@@ -114,10 +118,15 @@ def bytes_of(text):
 
 def string_of(text):
     """A C string to be passed; NUL bytes would cut it short in silence."""
-    text = bytes_of(text)
+    return ffi.new("char[]", name_of(text))
+
+
+def name_of(text):
+    """The same for a parameter of a call, which borrows it."""
+    text = text.encode(errors="surrogateescape") if type(text) is str else bytes_of(text)
     if b"\0" in text:
         raise Invalid(f"a NUL byte in {text!r}", Status.EINVAL)
-    return ffi.new("char[]", text)
+    return text
 
 
 def text_of(chars):

@@ -7,7 +7,7 @@ import weakref
 
 from . import _heartbeat as heartbeat
 from . import _rounds
-from ._c import members_of, milliseconds, options_of, string_of, view_of
+from ._c import members_of, milliseconds, name_of, options_of, string_of, view_of
 from ._errors import Error, check
 from ._keys import Keys
 from ._log import Log
@@ -102,7 +102,8 @@ class Job:
 
     def barrier(self, name, timeout=None):
         """Waits until every rank of the generation is here."""
-        self._handle.call(lib.muster_barrier_wait_start, string_of(name), milliseconds(timeout))
+        handle = self._handle
+        handle.done(handle.make(lib.muster_python_barrier, name_of(name), milliseconds(timeout)))
 
     def round(
         self,

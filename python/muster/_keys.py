@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job's keys."""
 
-from ._c import bytes_of, milliseconds, slice_of, string_of, taken
+from ._c import bytes_of, milliseconds, name_of, string_of, taken
 from ._errors import NotFound
 from ._muster import ffi, lib
 
@@ -36,72 +36,61 @@ class Keys:
     def __init__(self, handle):
         self._handle = handle
 
-    def _write(self, start, key, args, generation, owned, timeout, out):
-        """Runs a write whose result comes back in `out`."""
-        self._handle.call(
-            start,
-            string_of(key),
-            *args,
-            options_of(generation, owned),
+    def _write(self, kind, key, value, number, generation, owned, timeout):
+        data = bytes_of(value)
+        return self._handle.make(
+            lib.muster_python_write,
+            kind,
+            name_of(key),
+            data,
+            len(data),
+            number,
+            generation,
+            owned,
             milliseconds(timeout),
-            *([] if out is None else [out]),
         )
-        return None if out is None else out[0]
 
     def put(self, key, value, *, owned=False, generation=0, timeout=None):
         """Writes the key; its new revision."""
-        data, _kept = slice_of(value)
-        out = ffi.new("uint64_t *")
-        start = lib.muster_key_put_start
-        return self._write(start, key, [data], generation, owned, timeout, out)
+        box = self._write(lib.MUSTER_PYTHON_PUT, key, value, 0, generation, owned, timeout)
+        return self._handle.done(box, box.revision)
 
     def insert(self, key, value, *, owned=False, generation=0, timeout=None):
         """Writes the key if it does not exist, else Exists; its revision."""
-        data, _kept = slice_of(value)
-        out = ffi.new("uint64_t *")
-        start = lib.muster_key_insert_start
-        return self._write(start, key, [data], generation, owned, timeout, out)
+        box = self._write(lib.MUSTER_PYTHON_INSERT, key, value, 0, generation, owned, timeout)
+        return self._handle.done(box, box.revision)
 
     def cas(self, key, expected, value, *, owned=False, generation=0, timeout=None):
         """Writes the key if its revision is `expected` (0: it does not exist; or a Value that was
         read), else Conflict; its new revision."""
-        data, _kept = slice_of(value)
         revision = getattr(expected, "revision", expected)
-        out = ffi.new("uint64_t *")
-        start = lib.muster_key_cas_start
-        return self._write(start, key, [revision, data], generation, owned, timeout, out)
+        box = self._write(lib.MUSTER_PYTHON_CAS, key, value, revision, generation, owned, timeout)
+        return self._handle.done(box, box.revision)
 
     def add(self, key, delta=1, *, owned=False, generation=0, timeout=None):
         """Adds to a key that holds a number, an absent one counts as 0; the sum."""
-        out = ffi.new("int64_t *")
-        start = lib.muster_key_add_start
-        return self._write(start, key, [delta], generation, owned, timeout, out)
+        box = self._write(lib.MUSTER_PYTHON_ADD, key, b"", delta, generation, owned, timeout)
+        return self._handle.done(box, box.sum)
 
     def append(self, key, value, *, owned=False, generation=0, timeout=None):
         """Appends to the value; its size then."""
-        data, _kept = slice_of(value)
-        out = ffi.new("uint64_t *")
-        start = lib.muster_key_append_start
-        return self._write(start, key, [data], generation, owned, timeout, out)
+        box = self._write(lib.MUSTER_PYTHON_APPEND, key, value, 0, generation, owned, timeout)
+        return self._handle.done(box, box.revision)
 
     def delete(self, key, *, generation=0, timeout=None):
         """Deletes the key; an absent one is no error."""
-        self._write(lib.muster_key_delete_start, key, [], generation, False, timeout, None)
+        box = self._write(lib.MUSTER_PYTHON_DELETE, key, b"", 0, generation, False, timeout)
+        self._handle.done(box)
 
     def _read(self, key, generation, timeout):
-        out = ffi.new("muster_value **")
+        box = self._handle.make(
+            lib.muster_python_read, name_of(key), generation, milliseconds(timeout)
+        )
         try:
-            self._handle.call(
-                lib.muster_key_get_start,
-                string_of(key),
-                options_of(generation, False),
-                milliseconds(timeout),
-                out,
-            )
-            data = ffi.buffer(lib.muster_value_data(out[0]), lib.muster_value_size(out[0]))
-            return Value.of(data, lib.muster_value_revision(out[0]))
+            return Value.of(ffi.buffer(box.data, box.size), box.revision)
         finally:
-            lib.muster_value_free(out[0])
+            lib.muster_python_end(box)
+            self._handle.done(box)
 
     def get(self, key, default=None, *, generation=0, timeout=0):
         """The key's Value, or `default`. With a timeout it is waited for, and Timeout raised."""

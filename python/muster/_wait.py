@@ -2,19 +2,17 @@
 """Waiting in C without the interpreter's lock, and where Ctrl-C reaches it."""
 
 import _thread
-import select
 import threading
 
 from ._errors import Invalid, Status, check
 from ._muster import ffi, lib
 
-# Python runs handlers of signals between two steps of the main thread only, so that is where a wait
-# must come back to it. Whoever waits drives the connection himself, which is the fastest way, and is
-# done in pieces; a long wait then sleeps in poll(), which a signal ends, and costs nothing.
-PIECE_MS = 10
-PIECES = 5
-SHOWN_MS = 50
+# Python runs handlers of signals between two steps of the main thread only, so a signal ends the
+# wait in C, which is continued after them.
 SLEEP_MS = 250  # a signal may have come right before it, or its handler taken what it was to be woken by
+MORE = lib.MUSTER_MORE
+wait = lib.muster_python_wait
+BOX = ffi.typeof("struct muster_python_box *")
 
 
 def on_main_thread():
@@ -27,6 +25,8 @@ class Handle:
 
     def __init__(self, client):
         self.client = client
+        self.gate = ffi.gc(lib.muster_python_gate_new(client), lib.muster_python_gate_free)
+        self.boxes = []  # for the next calls
         self.lock = threading.RLock()
         self.calls = threading.Condition(self.lock)
         self.inside = set()  # threads that are in C for longer
@@ -35,6 +35,24 @@ class Handle:
         if self.client is None:
             raise Invalid("the job is closed", Status.EINVAL)
         return self.client
+
+    def make(self, function, *args):
+        """function(gate, box, *args), one of calls.h; the box with what it came to, for done()."""
+        box = self.boxes.pop() if self.boxes else ffi.new(BOX)
+        try:
+            status = function(self.gate, box, *args)
+            while status == MORE:
+                status = wait(box)
+        except BaseException:
+            lib.muster_python_end(box)
+            raise
+        if status:
+            check(status, box.err)
+        return box
+
+    def done(self, box, result=None):
+        self.boxes.append(box)
+        return result
 
     def call(self, start, *args):
         """start(client, *args, call_out, err), waited for. Whatever ends this, the call is over."""
@@ -48,44 +66,10 @@ class Handle:
             lib.muster_call_free(box[0])
 
     def _wait(self, call, err):
-        if not on_main_thread():
-            return lib.muster_call_wait(call, -1, err)
-        status = lib.MUSTER_MORE
-        while status == lib.MUSTER_MORE and lib.muster_python_within():
-            # A restarted function: only a wait in C is known to be none of its hangs.
-            status = lib.muster_call_wait(call, SHOWN_MS, err)
-        if status != lib.MUSTER_MORE:
-            return status
-        for _ in range(PIECES):
-            status = lib.muster_call_wait(call, PIECE_MS, err)
-            if status != lib.MUSTER_MORE:
-                return status
-        descriptor = self._descriptor()
-        if descriptor is None:
-            while status == lib.MUSTER_MORE:
-                status = lib.muster_call_wait(call, PIECE_MS, err)
-            return status
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        while True:
-            self._dispatch()
-            status = lib.muster_call_wait(call, 0, err)
-            if status != lib.MUSTER_MORE:
-                return status
-            poll.poll(SLEEP_MS)
-
-    def _descriptor(self):
-        """Readable when a call has ended that was not dispatched; None: there is none."""
-        out = ffi.new("int *")
-        with self.lock:
-            if self.client is None or lib.muster_client_fd(self.client, out, ffi.NULL) < 0:
-                return None
-        return out[0]
-
-    def _dispatch(self):
-        with self.lock:
-            if self.client is not None:
-                lib.muster_client_dispatch(self.client)
+        status = MORE
+        while status == MORE:
+            status = lib.muster_call_wait_signal(call, SLEEP_MS, err)
+        return status
 
     def __enter__(self):
         """For calls that are in C for longer: close() comes back when they have ended. A handler of
@@ -129,6 +113,7 @@ class Handle:
         me = {_thread.get_ident()}
         with self.lock:
             client, self.client = self.client, None
+            lib.muster_python_gate_shut(self.gate)
             busy = bool(self.inside - me)
         if client is None:
             return
@@ -145,6 +130,7 @@ class Handle:
         self.lock = threading.RLock()
         self.calls = threading.Condition(self.lock)
         self.inside = set()
+        lib.muster_python_gate_forked(self.gate)
 
 
 class Thread:

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See calls.h. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "calls.h"
+
+enum { MUSTER_PYTHON_SLEEP_MS = 250 }; /* a signal may have come right before the wait began */
+
+struct muster_python_gate {
+    pthread_mutex_t lock;
+    muster_client *client; /* NULL: closed */
+};
+
+muster_python_gate *muster_python_gate_new(muster_client *client)
+{
+    muster_python_gate *gate = calloc(1, sizeof(*gate));
+
+    if (gate) {
+        (void)pthread_mutex_init(&gate->lock, NULL);
+        gate->client = client;
+    }
+    return gate;
+}
+
+void muster_python_gate_free(muster_python_gate *gate)
+{
+    free(gate);
+}
+
+void muster_python_gate_shut(muster_python_gate *gate)
+{
+    (void)pthread_mutex_lock(&gate->lock);
+    gate->client = NULL;
+    (void)pthread_mutex_unlock(&gate->lock);
+}
+
+void muster_python_gate_forked(muster_python_gate *gate)
+{
+    (void)pthread_mutex_init(&gate->lock, NULL);
+}
+
+/* Gives back no lock; NULL: closed, and `out` says so. */
+static muster_client *muster_python_enter(muster_python_gate *gate, struct muster_python_box *out)
+{
+    (void)pthread_mutex_lock(&gate->lock);
+    if (!gate->client) {
+        out->err.status = MUSTER_EINVAL;
+        out->err.os_errno = 0;
+        (void)snprintf(out->err.text, sizeof(out->err.text), "the job is closed");
+    }
+    return gate->client;
+}
+
+static int muster_python_leave(muster_python_gate *gate, struct muster_python_box *out,
+                               muster_status status)
+{
+    (void)pthread_mutex_unlock(&gate->lock);
+    return status < 0 ? status : muster_python_wait(out);
+}
+
+int muster_python_wait(struct muster_python_box *out)
+{
+    muster_status status = muster_call_wait_signal(out->call, MUSTER_PYTHON_SLEEP_MS, &out->err);
+
+    if (status != MUSTER_MORE) {
+        muster_call_free(out->call);
+        out->call = NULL;
+    }
+    if (out->value) {
+        out->data = muster_value_data(out->value);
+        out->size = muster_value_size(out->value);
+        out->revision = muster_value_revision(out->value);
+    }
+    return status;
+}
+
+void muster_python_end(struct muster_python_box *out)
+{
+    muster_call_free(out->call);
+    out->call = NULL;
+    muster_value_free(out->value);
+    out->value = NULL;
+}
+
+static muster_status muster_python_write_start(muster_client *client,
+                                               struct muster_python_box *out,
+                                               int kind, const char *key,
+                                               struct muster_slice value, int64_t number,
+                                               const struct muster_key_options *options,
+                                               int64_t timeout_ms)
+{
+    switch ((enum muster_python_write)kind) {
+    case MUSTER_PYTHON_PUT:
+        return muster_key_put_start(client, key, value, options, timeout_ms, &out->revision,
+                                    &out->call, &out->err);
+    case MUSTER_PYTHON_INSERT:
+        return muster_key_insert_start(client, key, value, options, timeout_ms, &out->revision,
+                                       &out->call, &out->err);
+    case MUSTER_PYTHON_CAS:
+        return muster_key_cas_start(client, key, (uint64_t)number, value, options, timeout_ms,
+                                    &out->revision, &out->call, &out->err);
+    case MUSTER_PYTHON_APPEND:
+        return muster_key_append_start(client, key, value, options, timeout_ms, &out->revision,
+                                       &out->call, &out->err);
+    case MUSTER_PYTHON_ADD:
+        return muster_key_add_start(client, key, number, options, timeout_ms, &out->sum,
+                                    &out->call, &out->err);
+    case MUSTER_PYTHON_DELETE:
+        return muster_key_delete_start(client, key, options, timeout_ms, &out->call, &out->err);
+    }
+    return MUSTER_EINVAL;
+}
+
+int muster_python_write(muster_python_gate *gate, struct muster_python_box *out,
+                                  int kind, const char *key, const char *data,
+                                  size_t size, int64_t number, uint64_t generation, bool owned,
+                                  int64_t timeout_ms)
+{
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
+    struct muster_slice value = {data, size};
+    muster_client *client = muster_python_enter(gate, out);
+    muster_status status = MUSTER_EINVAL;
+
+    options.generation = generation;
+    options.owned = owned;
+    if (client) {
+        status = muster_python_write_start(client, out, kind, key, value, number, &options,
+                                           timeout_ms);
+    }
+    return muster_python_leave(gate, out, status);
+}
+
+int muster_python_read(muster_python_gate *gate, struct muster_python_box *out,
+                                 const char *key, uint64_t generation, int64_t timeout_ms)
+{
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
+    muster_client *client = muster_python_enter(gate, out);
+    muster_status status = MUSTER_EINVAL;
+
+    options.generation = generation;
+    if (client) {
+        status = muster_key_get_start(client, key, &options, timeout_ms, &out->value, &out->call,
+                                      &out->err);
+    }
+    return muster_python_leave(gate, out, status);
+}
+
+int muster_python_barrier(muster_python_gate *gate, struct muster_python_box *out,
+                                    const char *name, int64_t timeout_ms)
+{
+    muster_client *client = muster_python_enter(gate, out);
+    muster_status status = MUSTER_EINVAL;
+
+    if (client) {
+        status = muster_barrier_wait_start(client, name, timeout_ms, &out->call, &out->err);
+    }
+    return muster_python_leave(gate, out, status);
+}
