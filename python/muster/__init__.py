@@ -79,10 +79,13 @@ from ._restart import Wrapper, restart
 from ._rounds import Result
 from ._run import Why
 from ._state import Compose, Mode, State
+from ._watch import Event, EventType, Watch, WatchKind
+from ._batch import Batch
 
 __version__ = _ffi.string(_lib.muster_version()).decode()
 __all__ = [
     "Assignment",
+    "Batch",
     "Call",
     "CallError",
     "Cancelled",
@@ -91,6 +94,8 @@ __all__ = [
     "Conflict",
     "Deadlock",
     "Error",
+    "Event",
+    "EventType",
     "Exists",
     "Failed",
     "Fault",
@@ -147,6 +152,8 @@ __all__ = [
     "Unreachable",
     "Value",
     "View",
+    "Watch",
+    "WatchKind",
     "Why",
     "Wrapper",
     "current",

@@ -14,6 +14,7 @@ from ._log import Log
 from ._muster import ffi, lib
 from ._preempt import Preempt
 from ._wait import Beside, Handle, on_main_thread
+from ._watch import Watch
 
 _open_jobs = weakref.WeakSet()
 
@@ -138,6 +139,12 @@ class Job:
     def broadcast(self, name, data=b"", *, root=0, timeout=None):
         """The bytes that rank `root` gives as `data`, on every rank. Waits until all are here."""
         return self.round(name, data, reduce="broadcast", root=root, timeout=timeout).value
+
+    def watch(self, prefix="", *, kinds="keys", generation=0, after=0):
+        """for event in job.watch("config/"): each change of a key under `prefix` as an Event, first
+        the whole current state. kinds: one or several of keys, members, faults, view. `after`: only
+        what comes after this revision. See Watch."""
+        return Watch(self._handle, prefix, kinds, generation, after)
 
     def heartbeat(self, period=None, *, timeout=None, failures_max=None):
         """Starts the collective heartbeat, and waits until all ranks have: once per `period` (in

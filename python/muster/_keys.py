@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job's keys."""
 
+from ._batch import Batch
 from ._c import bytes_of, milliseconds, name_of, string_of, taken
 from ._errors import NotFound
 from ._muster import ffi, lib
@@ -131,6 +132,11 @@ class Keys:
             options_of(generation, False),
             milliseconds(timeout),
         )
+
+    def batch(self, *, owned=False, generation=0, timeout=None):
+        """with job.keys.batch() as batch: its writes are applied together at the end, or none is. See
+        Batch."""
+        return Batch(self._handle, options_of(generation, owned), timeout)
 
     def __getitem__(self, key):
         return self._read(key, 0, 0)

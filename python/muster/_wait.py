@@ -54,8 +54,9 @@ class Handle:
         self.boxes.append(box)
         return result
 
-    def call(self, start, *args):
-        """start(client, *args, call_out, err), waited for. Whatever ends this, the call is over."""
+    def call(self, start, *args, over=lambda: None):
+        """start(client, *args, call_out, err), waited for. Whatever ends this, the call is over;
+        over() comes before it is freed."""
         box = ffi.new("muster_call **")
         err = ffi.new("struct muster_error *")
         try:
@@ -63,6 +64,7 @@ class Handle:
                 check(start(self.get(), *args, box, err), err)
             check(self._wait(box[0], err), err)
         finally:
+            over()
             lib.muster_call_free(box[0])
 
     def _wait(self, call, err):

@@ -109,6 +109,92 @@ def rounds(job):
     job.barrier("end")
 
 
+def watches(job):
+    """Rank 0 writes; the others see the state, each change, and a deletion, and go on after it."""
+    me = job.view.rank
+    if me == 0:
+        job.keys["w/a"] = "1"
+        job.barrier("written")
+        job.keys.wait("seen/1", "seen/2")
+        job.keys["other"] = "not theirs"
+        job.keys["w/b"] = b"\0two"
+        del job.keys["w/a"]
+        job.keys.wait("left/1", "left/2")
+        job.keys["w/c"] = "3"
+        job.barrier("all saw it")
+        return
+    job.barrier("written")
+    watch = job.watch("w/")
+    first = watch.next()
+    assert (first.type, first.key, first.value) == (muster.EventType.KEY, "w/a", b"1")
+    assert first.value.revision == first.revision > 0 and 0 <= first.age < 60
+    assert isinstance(raised(watch.next, timeout=0.01), muster.Timeout)
+    job.keys[f"seen/{me}"] = ""
+    seen = {}
+    for event in watch:
+        seen[event.key] = event
+        if len(seen) == 2:
+            break
+    assert seen["w/b"].value == b"\0two"
+    assert seen["w/a"].type is muster.EventType.DELETED and seen["w/a"].value is None
+    watch.close()
+    assert list(watch) == []
+    job.keys[f"left/{me}"] = ""
+    with job.watch("w/", after=watch.revision) as again:
+        event = again.next()
+        assert (event.key, event.value) == ("w/c", b"3")
+    members = job.watch(kinds=["members", "view"])
+    assert members.next().type in (muster.EventType.MEMBER, muster.EventType.VIEW)
+    assert isinstance(raised(job.watch, kinds="king"), muster.Invalid)
+    # Closed by another thread.
+    quiet = job.watch("never/")
+    ends = threading.Thread(target=lambda: say("ended", list(quiet)))
+    ends.start()
+    until(lambda: state_of(ends)[0] == "S")
+    quiet.close()
+    ends.join()
+    interrupt("watch", job.watch("never/").next)
+    job.barrier("all saw it")
+
+
+def batches(job):
+    """All of a batch, or none of it."""
+    keys, me = job.keys, job.view.rank
+    if me == 0:
+        keys["n"] = "1"
+        seen = keys["n"]
+        with keys.batch() as batch:
+            batch.put("a", "1")
+            batch.insert("b", b"2")
+            batch.cas("n", seen, "5")
+            batch.append("log", "x")
+            batch.delete("nothing")
+            assert len(batch) == 5
+        assert (keys["a"], keys["b"], keys["n"], keys["log"]) == (b"1", b"2", b"5", b"x")
+
+        def conflicts():
+            with keys.batch() as batch:
+                batch.put("a", "2")
+                batch.cas("n", seen, "6")
+
+        assert isinstance(raised(conflicts), muster.Conflict)
+        assert keys["a"] == b"1" and keys["n"] == b"5"
+        try:
+            with keys.batch() as batch:
+                batch.add("n", 1)
+                raise RuntimeError("not applied")
+        except RuntimeError:
+            assert keys["n"] == b"5"
+        with keys.batch(owned=True):
+            pass
+    again = keys.batch()
+    again.add("sum", 2)
+    again.apply()
+    again.apply(timeout=60)
+    job.barrier("applied")
+    assert keys["sum"] == b"8"
+
+
 def threads(job):
     """The barrier opens only if another thread of rank 0 runs while its main thread waits there."""
     if job.view.rank == 0:

@@ -77,6 +77,21 @@ def test_keys_and_rounds(run, mode):
     ends_well(run(4, mode))
 
 
+def test_watches_show_each_change(run):
+    """Two ranks watch what a third one writes. Each gets the state, the changes and a deletion, and
+    nothing of other keys; a timeout ends one wait only; a watch that begins after a revision has
+    what came later. Closing ends the iteration of another thread, and Ctrl-C a wait."""
+    job = run(3, "watches")
+    ends_well(job)
+    assert len(job.out.having("ended []")) == 2
+
+
+def test_a_batch_is_applied_whole_or_not_at_all(run):
+    """A rank collects writes in a `with` block. All are applied at its end; if one of them fails,
+    or the block is left by an exception, none is. A batch is applied twice."""
+    ends_well(run(2, "batches"))
+
+
 def test_other_threads_run_during_a_wait(run):
     """The main thread is at a barrier that opens only when another thread of the process has done
     its work. It opens: the interpreter's lock is free during the wait."""
