@@ -18,21 +18,24 @@ import importlib
 import itertools
 import os
 import pickle
+import select
 import signal
 import sys
 import threading
+import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from . import _job
 from . import _pickled as pickled
 from ._c import bytes_of, options_of, string_of
-from ._errors import Cancelled, Error, Status, check
+from ._errors import Error, check
 from ._muster import ffi, lib
 from ._pickled import BUFFER, BUILD, ITERATE, PICKLE, RAW, local
 
 __all__ = [
     "Retry",
     "StateServerFailed",
+    "Stopped",
     "Task",
     "check_cancelled",
     "command",
@@ -67,6 +70,58 @@ class StateServerFailed(Exception):
         self.text = text
 
 
+class Stopped(BaseException):
+    """Raised in a function that must stop: its closure was cancelled, or its time is over. Its own
+    `finally` and `with` run; `except Exception` does not catch it."""
+
+
+class _Stopper:
+    """Raises Stopped in the function on the main thread: a thread waits for C's word, and sends a
+    signal, which ends a system call; its handler in Python raises. Not while a module is imported,
+    which would stay half of one, and again after a while, as a `finally` may take some time."""
+
+    SIGNAL = signal.SIGRTMIN + 8
+    EVERY_S = 0.05
+    AGAIN_S = 2.0
+
+    def __init__(self) -> None:
+        self.inside = False
+        self.began = False
+        self.main = threading.get_ident()
+        self.next_s = 0.0
+        self.before = signal.signal(self.SIGNAL, self._raise)
+
+    def begin(self, task: Any) -> None:
+        """The first function: its slot's descriptor is that of all later ones."""
+        self.began = True
+        descriptor = lib.muster_task_cancel_fd(task)
+        if descriptor >= 0:
+            threading.Thread(target=self._watch, args=(descriptor,), daemon=True).start()
+
+    def _watch(self, descriptor: int) -> None:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while _stoppers and _stoppers[-1] is self:
+            if poll.poll(1000) and self.inside:
+                signal.pthread_kill(self.main, self.SIGNAL)
+            if self.inside or poll.poll(0):
+                time.sleep(self.EVERY_S)
+
+    def _raise(self, _number: int, frame: Any) -> None:
+        now_s = time.monotonic()
+        if not self.inside or local.task is None or not lib.muster_task_cancelled(local.task) or now_s < self.next_s:
+            return
+        while frame is not None:
+            if frame.f_globals.get("__name__") == "importlib._bootstrap":
+                return
+            frame = frame.f_back
+        self.next_s = now_s + self.AGAIN_S
+        raise Stopped("the closure was cancelled, or its time is over")
+
+    def end(self) -> None:
+        signal.signal(self.SIGNAL, self.before)
+
+
 class Function:
     """A function as workers know it."""
 
@@ -91,16 +146,25 @@ class Function:
     def run(self, task: Any, data: Any, size: int, kind: int, parts: Any, count: int) -> int:
         """One attempt. Whatever it raises becomes its failure."""
         local.task = task
+        stopper = _stoppers[-1] if _stoppers else None
         try:
+            if stopper is not None:
+                if not stopper.began:
+                    stopper.begin(task)
+                stopper.inside = True
             if count == 1 and kind == PICKLE and not self.raw:
                 args, kwargs = pickle.loads(ffi.buffer(data, size))
                 result = self.call(*args, **kwargs)
             else:
                 result = self._run(task, data, size, kind, parts, count)
+            if stopper is not None:
+                stopper.inside = False
             if result is None:
                 return lib.MUSTER_OK  # type: ignore[no-any-return]
             return self._give(task, result)
         except BaseException as failure:
+            if stopper is not None:
+                stopper.inside = False
             return self._fail(task, failure)
         finally:
             local.task = None
@@ -209,6 +273,7 @@ _served: List[Function] = []  # by the number that C has
 _numbers = itertools.count(1)
 _loaded: Dict[bytes, Callable[..., Any]] = {}
 _jobs: List[Any] = []  # of what serves now
+_stoppers: List[_Stopper] = []  # where functions run on the main thread
 _interrupted: List[BaseException] = []  # Ctrl-C, in a function
 
 
@@ -358,6 +423,9 @@ def serve(
     out = ffi.new("muster_worker **")
     own = _job.open(role="worker", timeout=timeout) if job is None else None
     _jobs.append(own or job)
+    slots = given.slots or int(os.environ.get("MUSTER_WORKER_SLOTS", "1"))
+    if slots == 1 and threading.current_thread() is threading.main_thread():
+        _stoppers.append(_Stopper())
     try:
         with _jobs[-1]._handle as client:
             check(lib.muster_worker_open(out, client, given, err), err)
@@ -371,6 +439,8 @@ def serve(
                 lib.muster_worker_close(out[0])
     finally:
         del _jobs[-1]
+        if _stoppers:
+            _stoppers.pop().end()
         if own is not None:
             own.close()
 
@@ -449,9 +519,9 @@ def job() -> Any:
 
 
 def check_cancelled() -> None:
-    """Raises muster.Cancelled if the function that this thread runs must stop."""
+    """Raises Stopped if the function that this thread runs must stop."""
     if current().cancelled:
-        raise Cancelled("the closure was cancelled, or its time is over", Status.ECANCELLED)
+        raise Stopped("the closure was cancelled, or its time is over")
 
 
 def get_current_worker_index() -> Optional[int]:

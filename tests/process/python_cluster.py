@@ -219,6 +219,32 @@ def cancels(job):
         c.dismiss()
 
 
+def stops(job):
+    """Functions that do not look at whether they are cancelled."""
+    with Coordinator(job, policy="isolate", cancel_grace=30) as c:
+        before = [one.pid for one in c.workers()]
+        for count, how in enumerate(("sleeps", "locked", "computes"), 1):
+            value = c.schedule(steps.goes_on, (how,))
+            until(lambda: len(lines("goes_on")) == count)
+            value.cancel()
+            assert isinstance(value.exception(), cluster.ClosureAbortedError)
+            until(lambda: len(lines("cleaned")) == count)
+        assert isinstance(c.schedule(steps.goes_on, ("sleeps",), run=0.1).exception(),
+                          cluster.DeadlineError)
+        assert len(lines("cleaned")) == 4
+        value = c.schedule(steps.imports_slowly)
+        until(lambda: lines("imports"))
+        value.cancel()
+        # It may have returned before the exception came.
+        assert isinstance(value.exception(), (cluster.ClosureAbortedError, type(None)))
+        assert c.fetch([c.schedule(steps.imports_slowly) for _ in range(4)]) == [5] * 4
+        assert len(lines("imports")) == len(set(lines("imports")))  # once in each process
+        counts = c.counts()
+        assert counts.workers_present == 2 and counts.put_back == 0
+        assert [one.pid for one in c.workers()][: len(before)] == before
+        c.dismiss()
+
+
 def executor(job):
     with Executor(job) as pool:
         futures = [pool.submit(steps.square, x) for x in range(20)]

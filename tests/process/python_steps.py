@@ -96,13 +96,43 @@ def keeps_a_lock():
 def waits(name):
     """Until there is a mark of that name, or it is cancelled. The pid of its worker."""
     mark("waits")
-    task = worker.current()
-    while not (HOLD / name).exists():
-        if task.cancelled:
-            mark("stopped")
+    try:
+        while not (HOLD / name).exists():
             worker.check_cancelled()
-        time.sleep(0.005)
+            time.sleep(0.005)
+    except worker.Stopped:
+        mark("stopped")
+        raise
     return os.getpid()
+
+
+@worker.function
+def goes_on(how):
+    """Without a look at whether it is cancelled."""
+    mark("goes_on")
+    try:
+        if how == "sleeps":
+            time.sleep(3600)
+        elif how == "locked":
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire()
+        else:
+            while True:
+                try:
+                    sum(range(1000))
+                except Exception:
+                    pass
+    finally:
+        time.sleep(0.25)  # it is not raised again at once
+        mark("cleaned")
+
+
+@worker.function
+def imports_slowly():
+    import python_slow
+
+    return python_slow.number
 
 
 @worker.function(retry_on=(ConnectionError,))

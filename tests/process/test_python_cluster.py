@@ -122,6 +122,14 @@ def test_cancelling(run):
     well(run("cancels"))
 
 
+def test_functions_that_do_not_look_are_stopped(run):
+    """A function that sleeps, waits for a lock, or computes, and never looks at whether it is
+    cancelled, is cancelled, or is over its time limit. An exception is raised in it that `except
+    Exception` does not catch, its `finally` runs, and its worker stays. In the middle of an import
+    it is raised only when the import is over, so the module is whole."""
+    well(run("stops"))
+
+
 @needs("cloudpickle")
 def test_executor(run):
     """`muster.cluster.Executor` does what users of `concurrent.futures` expect of submit, map, wait,
