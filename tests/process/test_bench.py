@@ -109,7 +109,7 @@ def test_closures_stand_beside_jobs_of_gearman(env):
     """Empty closures are run as fast as possible, and Gearman is installed. Rate and round trip
     stand beside its jobs; a queued closure and the takeover of a killed worker's have their
     figures."""
-    done = bench(env, "--json", "--only", "closure(?!.*Dask)")
+    done = bench(env, "--json", "--only", "^(?!Python).*closure(?!.*Dask)")
     assert done.returncode in (0, 1) and done.stdout, done.stderr
     assert "FAILED" not in done.stderr
     said = json.loads(done.stdout)
@@ -122,6 +122,26 @@ def test_closures_stand_beside_jobs_of_gearman(env):
     assert all(figure > 0 for measure in said["measures"] for figure in measure["subject"])
     rates = found["empty closures, 2 workers, all CPUs", "Gearman"]
     assert rates["met"] == (rates["ratio"][0] >= 3)
+
+
+@pytest.mark.skipif(sanitized() or not (BUILD / "python" / "muster").is_dir(),
+                    reason="this build found no python3 with cffi and Python.h")
+def test_closures_in_python_stand_beside_those_of_others(env):
+    """Empty closures are run by Python workers. Rate and round trip stand beside Dask's and
+    ClusterCoordinator's, where these are installed; the takeover of a killed worker's has its
+    figure."""
+    done = bench(env, "--json", "--only", "^Python")
+    assert done.returncode in (0, 1) and done.stdout, done.stderr
+    assert "FAILED" not in done.stderr, done.stderr
+    said = json.loads(done.stdout)
+    found = {(measure["name"], measure["beside"]): measure for measure in said["measures"]}
+    skipped = {("empty closures in Python, fetched, 2 workers", "Dask"): "Dask is not installed",
+               ("empty closures in Python, joined, 2 workers", "ClusterCoordinator"): "tensorflow-cpu",
+               ("an empty closure in Python, there and back", "ClusterCoordinator"): "tensorflow-cpu"}
+    assert ("SIGKILL of a Python worker -> its closure runs on another one", "") in found
+    for name, why in skipped.items():
+        assert name in found or why in done.stderr
+    assert all(figure > 0 for measure in said["measures"] for figure in measure["subject"])
 
 
 def test_one_that_fails_does_not_cost_the_others(env, tmp_path):
