@@ -10,18 +10,9 @@
 Every wait is done without the interpreter's lock, and Ctrl-C ends it. Timeouts are in seconds; None
 waits without limit. docs/python.md is the guide."""
 
-from ._assignment import (
-    Assignment,
-    FillGaps,
-    Filter,
-    Group,
-    Layer,
-    Max,
-    Multiple,
-    Place,
-    Shift,
-    Tree,
-)
+import importlib as _importlib
+
+from ._batch import Batch
 from ._c import (
     Cause,
     Grow,
@@ -36,7 +27,6 @@ from ._c import (
     Role,
     View,
 )
-from ._call import Call, Fault, FaultKind, GiveUp, current
 from ._errors import (
     CallError,
     Cancelled,
@@ -75,13 +65,36 @@ from ._job import Job, open
 from ._keys import Keys, Value
 from ._muster import ffi as _ffi, lib as _lib
 from ._preempt import Preempt
-from ._restart import Wrapper, restart
 from ._rounds import Result
-from ._run import Why
-from ._state import Compose, Mode, State
 from ._watch import Event, EventType, Watch, WatchKind
-from ._batch import Batch
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._assignment import (
+        Assignment,
+        FillGaps,
+        Filter,
+        Group,
+        Layer,
+        Max,
+        Multiple,
+        Place,
+        Shift,
+        Tree,
+    )
+    from ._call import Call, Fault, FaultKind, GiveUp, current
+    from ._restart import Wrapper, restart
+    from ._run import Why
+    from ._state import Compose, Mode, State
+
+# What a program without in-process restart does not pay for: it is imported with its first name.
+_LATER = {
+    "_assignment": ("Assignment", "FillGaps", "Filter", "Group", "Layer", "Max", "Multiple", "Place", "Shift", "Tree"),
+    "_call": ("Call", "Fault", "FaultKind", "GiveUp", "current"),
+    "_restart": ("Wrapper", "restart"),
+    "_run": ("Why",),
+    "_state": ("Compose", "Mode", "State"),
+}
 __version__ = _ffi.string(_lib.muster_version()).decode()
 __all__ = [
     "Assignment",
@@ -161,3 +174,17 @@ __all__ = [
     "open",
     "restart",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of the package
+    def __getattr__(name: str) -> object:
+        for module, names in _LATER.items():
+            if name in names:
+                loaded = _importlib.import_module(f"{__name__}.{module}")
+                globals().update({one: getattr(loaded, one) for one in names})
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+del TYPE_CHECKING

@@ -23,7 +23,7 @@ OK, EFAILED, EINTERRUPTED = lib.MUSTER_OK, lib.MUSTER_EFAILED, lib.MUSTER_EINTER
 EUNHEALTHY, ECANCELLED = lib.MUSTER_EUNHEALTHY, lib.MUSTER_ECANCELLED
 
 Duration = Union[None, float, "datetime.timedelta"]
-FaultKind = enum_of("FaultKind", "enum muster_fault_kind")
+FaultKind = enum_of("FaultKind", "enum muster_fault_kind", "How an attempt of a rank ended.")
 
 
 def milliseconds(duration: Any, what: str, zero: Optional[int] = None) -> int:
@@ -140,10 +140,12 @@ class Call:
 
     @property
     def rank(self) -> int:
+        """In this attempt, from 0."""
         return int(self.view.rank)
 
     @property
     def size(self) -> int:
+        """How many ranks this attempt has."""
         return int(self.view.size)
 
     @property
@@ -153,6 +155,7 @@ class Call:
 
     @property
     def generation(self) -> int:
+        """The number of this membership, which only grows."""
         return int(self.view.generation)
 
     @property
@@ -162,6 +165,7 @@ class Call:
 
     @property
     def job(self) -> Job:
+        """The job that is restarted; Invalid if restarts are disabled."""
         if self._run.job is None:
             raise Invalid("restarts are disabled: there is no job", Status.EINVAL)
         return self._run.job

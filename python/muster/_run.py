@@ -41,7 +41,7 @@ from ._state import Mode, State
 if TYPE_CHECKING:
     from ._restart import Wrapper
 
-Why = enum_of("Why", "enum muster_why")
+Why = enum_of("Why", "enum muster_why", "Which rule ended a run: `why` of its error.")
 FAULT_ROOM = 255
 EXPORTED = ("RANK", "WORLD_SIZE")
 # What a framework keeps between two attempts is of no use to the next one. Each of ours is imported

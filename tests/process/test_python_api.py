@@ -4,6 +4,7 @@
 behaviour: python / What can be imported
 """
 
+import dataclasses
 import importlib.util
 import inspect
 import os
@@ -18,6 +19,7 @@ from conftest import BUILD, ROOT, sanitized
 
 PACKAGE = BUILD / "python"
 IMPORT_MS = 60
+COUNT_MS = 20
 TIMES = 9
 # Beside what an interpreter has imported when it starts, and the private modules of these.
 MAY_BE_IMPORTED = {
@@ -54,10 +56,16 @@ def test_import_takes_few_modules_of_python_and_none_of_others():
 
 
 def test_import_is_quick():
-    """`import muster` takes at most 60 ms of a processor."""
-    code = "import time; a = time.process_time_ns(); import muster; print(time.process_time_ns() - a)"
-    took = [int(python(code)) / 1e6 for _ in range(TIMES)]
-    assert statistics.median(took) <= IMPORT_MS, took
+    """`import muster` takes at most 60 ms of a processor that counts to a million in 20 ms. One that
+    others use as well has more time."""
+    code = """import time
+def count():
+    for _ in range(1000000):
+        pass
+a = time.process_time(); import muster; b = time.process_time(); count(); print(b - a, time.process_time() - b)"""
+    measured = [[1000 * float(word) for word in python(code).split()] for _ in range(TIMES)]
+    took, counted = (statistics.median(column) for column in zip(*measured))
+    assert took <= IMPORT_MS * max(1, counted / COUNT_MS), measured
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +90,7 @@ def modules():
 def public(modules):
     """(what a user writes, the thing) of all that the modules offer."""
     for module in modules:
-        own = [name for name in vars(module) if not name.startswith("_")]
+        own = [name for name in dir(module) if not name.startswith("_")]
         for name in getattr(module, "__all__", own):
             thing = getattr(module, name)
             if not (inspect.isclass(thing) or inspect.isfunction(thing)):
@@ -103,8 +111,9 @@ def public(modules):
 def described(thing):
     """Whether it has words of its own: not those that Python gives every enum, dataclass or exception."""
     own = inspect.cleandoc(thing.__doc__ or "")
+    signature = f"{thing.__name__}(" if dataclasses.is_dataclass(thing) else "\0"
     given = {"", "An enumeration."} | {inspect.cleandoc(base.__doc__ or "") for base in getattr(thing, "__mro__", ())[1:]}
-    return own not in given and not own.startswith(f"{getattr(thing, '__name__', '')}(")
+    return own not in given and not own.startswith(signature)
 
 
 def test_every_public_name_is_documented(modules):
@@ -123,7 +132,7 @@ def test_every_name_is_offered_once(modules):
     assert [name for name in names if not hasattr(modules[0], name)] == []
     there = {name for name, thing in vars(modules[0]).items()
              if not name.startswith("_") and not inspect.ismodule(thing)}
-    assert there == set(names)
+    assert there <= set(names)
 
 
 def test_the_pages_of_the_api_have_every_name(modules, tmp_path):
