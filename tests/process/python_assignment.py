@@ -302,6 +302,9 @@ def refused():
         (TypeError, lambda: Assignment(4), ("int",)),
     ):
         raised(kind, make, *words)
+    raised(TypeError, lambda: Assignment([Layer()]), "not Layer")
+    assert repr(Group(8)) == "Group(count=8, key='host')" != repr(Group(8, "node"))
+    assert Tree([Layer(2)]) == Tree([Layer(2)]) != Tree([Layer(3)]) and Shift() != FillGaps()
     assert assignment_of(None) is None and to_c(None)[0] == muster._ffi.NULL
 
 
