@@ -20,6 +20,7 @@ from test_python import PACKAGE, pytestmark, under  # noqa: F401
 
 HERE = pathlib.Path(__file__).parent
 TRIES, RANK = HERE / "python_nvrx.py", HERE / "python_nvrx_rank.py"
+DDP = HERE / "python_nvrx_ddp.py"
 PAGE = ROOT / "docs" / "python" / "restart.md"
 
 
@@ -130,6 +131,22 @@ def test_a_program_with_another_import(run):
             assert line in said
         assert f"[{rank}]: returned {100 + rank}" in said
     assert {"[3]: returned None", "[3]: completed 3", "[1]: finalized"} <= said
+
+
+def test_a_training_of_torch_with_another_import(spawn, muster, nvrx):
+    """A DDP training over gloo for the real package, of which only the import is changed, fails twice in
+    one rank. All go on in the same processes, over torch's own store of rank 0, and end with the
+    weights of a training that was not disturbed, bit for bit."""
+
+    def trained(fails):
+        job = Run(spawn, muster, 2, "--max-restarts", 0, rank=(nvrx, DDP, fails))
+        said = ended(job)
+        found = {line.partition("iterations=")[2] for line in said if "iterations=" in line}
+        assert len(found) == 1 and len(job.out.having("iterations=")) == 2, said
+        return found.pop().split(" ", 1)
+
+    undisturbed, disturbed = trained(0), trained(2)
+    assert (undisturbed[0], disturbed[0]) == ("0", "2") and undisturbed[1] == disturbed[1]
 
 
 @pytest.mark.parametrize(
