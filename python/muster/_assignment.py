@@ -34,7 +34,8 @@ class Place:
     label: str = ""
 
 
-# "host", "node", "label", "all", the size of a block of ranks, or a function of the Place.
+# "host", "node", "label", "label/2": the first 2 parts of a label such as "pod3/rack7/b2", "all", the
+# size of a block of ranks, or a function of the Place, which is called for each on one rank.
 Key = Union[str, int, Callable[[Place], Any]]
 KEYS = {
     "host": ffi.addressof(lib, "muster_assignment_key_host"),
@@ -42,6 +43,7 @@ KEYS = {
     "label": ffi.NULL,
     "all": ffi.addressof(lib, "muster_assignment_key_all"),
 }
+KEY_OF_PARTS = ffi.addressof(lib, "muster_assignment_key_label")
 KEY_OF_BLOCK = ffi.addressof(lib, "muster_assignment_key_block")
 
 
@@ -51,11 +53,18 @@ def _number(value: int, what: str) -> int:
     return value
 
 
+def _parts(key: str) -> int:
+    """How many of a label's; 0: it is no such key."""
+    what, _, count = key.partition("/")
+    return int(count) if what == "label" and count.isdecimal() and len(count) < 10 else 0
+
+
 def _key(key: Key, who: str) -> Key:
     if isinstance(key, str):
-        if key not in KEYS:
+        if key not in KEYS and not _parts(key):
             raise Invalid(
-                f"{who}: key {key!r} is none of {', '.join(KEYS)}, a number of ranks, or a function",
+                f"{who}: key {key!r} is none of {', '.join(KEYS)}, label/N, a number of ranks, or a"
+                " function",
                 Status.EINVAL,
             )
         return key
@@ -273,8 +282,11 @@ class Made:
         return self.keep(ffi.new_handle((self, function)))
 
     def key(self, key: Key) -> dict[str, Any]:
-        if isinstance(key, str):
+        if isinstance(key, str) and key in KEYS:
             return {"key": KEYS[key]}
+        if isinstance(key, str):
+            parts = self.keep(ffi.new("uint32_t *", _parts(key)))
+            return {"key": KEY_OF_PARTS, "arg": parts}
         if callable(key):
             self._keys = True
             return {"key": lib.muster_python_key, "arg": self._handle(key)}

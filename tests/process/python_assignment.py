@@ -25,7 +25,7 @@ def world(chance):
             previous=None if chance.random() < 0.2 else ranks[index],
             node=chance.choice((None, 0, 1)),
             host=f"h{chance.randint(0, 3)}",
-            label=chance.choice(("", "a", "caf\u00e9")),
+            label=chance.choice(("", "a", "caf\u00e9", "a/b", "a/c/d")),
         )
         for index in range(count)
     ]
@@ -54,6 +54,8 @@ def begin(places):
 def key_of(key, place, number):
     if callable(key):
         return str(key(place))
+    if isinstance(key, str) and key.startswith("label/"):
+        return "/".join(place.label.split("/")[: int(key[6:])])
     if isinstance(key, int):
         number = place.previous if number is None else number
         return None if number is None else number // key
@@ -172,7 +174,8 @@ def host(place):
 
 
 def random_key(chance):
-    return chance.choice(("host", "node", "label", "all", 2, 3, host, lambda place: place.index % 3))
+    named = ("host", "node", "label", "label/1", "label/2", "all")
+    return chance.choice((*named, 2, 3, host, lambda place: place.index % 3))
 
 
 def random_steps(chance):
@@ -296,6 +299,8 @@ def refused():
         (Invalid, lambda: Max(0), ("Max: expected a number from 1 on, not 0",)),
         (Invalid, lambda: Multiple(2**32), ("Multiple", str(2**32))),
         (Invalid, lambda: Group(8, key="rack"), ("'rack'", "host, node, label, all")),
+        (Invalid, lambda: Group(8, key="label/0"), ("'label/0'", "label/N")),
+        (Invalid, lambda: Group(8, key="host/1"), ("'host/1'",)),
         (Invalid, lambda: Layer(max=-1), ("Layer: max", "-1")),
         (TypeError, lambda: Filter(4), ("Filter", "int")),
         (TypeError, lambda: Tree([Shift()]), ("Layer", "Shift")),

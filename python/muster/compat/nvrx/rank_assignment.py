@@ -21,7 +21,7 @@ from .exception import RestartError
 from .state import Mode, State
 
 LABEL_BYTES_MAX = 63
-BETWEEN = "|"
+BETWEEN = "/"
 KeyOrFn = Union[str, Callable[[State], str]]
 
 
@@ -317,16 +317,19 @@ def _limits(one: Any) -> list[Step]:
 
 
 def _tree(tree: Tree, keys: _Keys) -> list[Step]:
+    """A layer's key is the first parts of the label: no function is called for each place."""
     layers = [
         _assignment.Layer(
             max(layer.min_ranks, 1),
             layer.max_ranks,
-            keys.add(layer.key_or_fn),
+            f"label/{depth + 1}",
             reserve=bool(layer.flag and layer.flag & LayerFlag.RESERVE),
             backfill=bool(layer.flag and layer.flag & LayerFlag.BACKFILL),
         )
-        for layer in tree.layers
+        for depth, layer in enumerate(tree.layers)
     ]
+    for layer in tree.layers:
+        keys.add(layer.key_or_fn)
     limit = tree.world_size_filter
     return [_assignment.Tree(layers)] + ([] if limit is None else [_assignment.Filter(limit)])
 
