@@ -60,6 +60,7 @@ class Job:
         self._handle = handle
         self._log = log
         self._owner = os.getpid()
+        self._aio = None
         self.keys = Keys(handle)
         self.preempt = Preempt(handle)
         self._before_close = []  # [weak method] of what needs the client to close
@@ -79,9 +80,21 @@ class Job:
             if close is not None:
                 close()
         self._handle.close(self.preempt._close)
+        aio, self._aio = self._aio, None
+        if aio is not None:
+            aio.closed()
         log, self._log = self._log, None
         if log and os.getpid() == self._owner:
             log.close()
+
+    @property
+    def aio(self):
+        """The calls that wait, as coroutines of asyncio: `await job.aio.barrier("all")`. See Aio."""
+        if self._aio is None:
+            from ._aio import Aio  # a program without an event loop does not pay for asyncio
+
+            self._aio = Aio(self._handle)
+        return self._aio
 
     @property
     def view(self):
@@ -123,8 +136,7 @@ class Job:
         min, max, sum or xor (of an int or a list of them), sum_double, min_double or max_double (of
         a float or a list of them), broadcast (all receive the bytes of rank `root`). A round that
         fails raises with it as `result` of the exception, if the service gave one."""
-        return _rounds.join(
-            self._handle,
+        mine = _rounds.Contribution(
             string_of(name),
             data,
             reduce,
@@ -135,6 +147,7 @@ class Job:
             root,
             timeout,
         )
+        return _rounds.join(self._handle, mine)
 
     def broadcast(self, name, data=b"", *, root=0, timeout=None):
         """The bytes that rank `root` gives as `data`, on every rank. Waits until all are here."""

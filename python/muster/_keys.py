@@ -27,6 +27,16 @@ def options_of(generation, owned):
     return options
 
 
+def listed(keys):
+    """{name: Value} of a muster_keys."""
+    return {
+        ffi.string(lib.muster_keys_name(keys, i)).decode(errors="surrogateescape"): Value.of(
+            taken(lib.muster_keys_value(keys, i)) or b"", lib.muster_keys_revision(keys, i)
+        )
+        for i in range(lib.muster_keys_count(keys))
+    }
+
+
 class Keys:
     """Keys are str or bytes, values bytes (a str is written as UTF-8). Reading is like a dict's.
 
@@ -111,14 +121,7 @@ class Keys:
                 milliseconds(timeout),
                 out,
             )
-            return {
-                ffi.string(lib.muster_keys_name(out[0], i)).decode(errors="surrogateescape"):
-                Value.of(
-                    taken(lib.muster_keys_value(out[0], i)) or b"",
-                    lib.muster_keys_revision(out[0], i),
-                )
-                for i in range(lib.muster_keys_count(out[0]))
-            }
+            return listed(out[0])
         finally:
             lib.muster_keys_free(out[0])
 

@@ -83,29 +83,46 @@ def result_of(result, reduce, alone):
     )
 
 
-def join(handle, name, data, reduce, on_loss, participants, deadline, present_only, root, timeout):
-    reduce = enum_member(Reduce, reduce)
-    options = ffi.new("struct muster_round_options *", lib.muster_round_options_init())
-    options.reduce = reduce
-    options.on_loss = enum_member(OnLoss, on_loss)
-    options.present_only = present_only
-    options.root = root
-    if deadline is not None:
-        options.deadline_ms = max(milliseconds(deadline), 1)
-    indices = ffi.new("uint32_t[]", [] if participants is None else list(participants))
-    if participants is not None:
-        options.participants = indices
-        options.participant_count = len(indices)
-    data, alone = contribution(reduce, data)
-    piece, _kept = slice_of(data)
-    out = ffi.new("muster_round_result **")
+class Contribution:
+    """A round as the arguments of muster_round_join_start, `args`, and what it came to. To be freed."""
+
+    def __init__(
+        self, name, data, reduce, on_loss, participants, deadline, present_only, root, timeout
+    ):
+        self.reduce = enum_member(Reduce, reduce)
+        options = ffi.new("struct muster_round_options *", lib.muster_round_options_init())
+        options.reduce = self.reduce
+        options.on_loss = enum_member(OnLoss, on_loss)
+        options.present_only = present_only
+        options.root = root
+        if deadline is not None:
+            options.deadline_ms = max(milliseconds(deadline), 1)
+        self.indices = ffi.new("uint32_t[]", [] if participants is None else list(participants))
+        if participants is not None:
+            options.participants = self.indices
+            options.participant_count = len(self.indices)
+        data, self.alone = contribution(self.reduce, data)
+        piece, self.kept = slice_of(data)
+        self.out = ffi.new("muster_round_result **")
+        self.args = (name, options, piece, milliseconds(timeout), self.out)
+
+    def result(self):
+        return result_of(self.out[0], self.reduce, self.alone)
+
+    def explain(self, failure):
+        failure.result = self.result() if self.out[0] else None
+
+    def free(self):
+        lib.muster_round_free(self.out[0])
+        self.out[0] = ffi.NULL
+
+
+def join(handle, contribution):
     try:
-        handle.call(
-            lib.muster_round_join_start, name, options, piece, milliseconds(timeout), out
-        )
-        return result_of(out[0], reduce, alone)
+        handle.call(lib.muster_round_join_start, *contribution.args)
+        return contribution.result()
     except Error as failure:
-        failure.result = result_of(out[0], reduce, alone) if out[0] else None
+        contribution.explain(failure)
         raise
     finally:
-        lib.muster_round_free(out[0])
+        contribution.free()

@@ -195,6 +195,73 @@ def batches(job):
     assert keys["sum"] == b"8"
 
 
+def aio(job):
+    """Many calls in one event loop, without a thread; cancelled, closed, and in a second loop."""
+    import asyncio
+
+    me = job.view.rank
+
+    async def all_of_it():
+        keys = job.aio.keys
+        waits = [asyncio.create_task(keys.get(f"late/{i}", timeout=None)) for i in range(500)]
+        await job.aio.barrier("here")
+        before = threading.active_count()
+        assert (await job.aio.round("sum", me, reduce="sum")).value == 1
+        assert await job.aio.broadcast("sent", f"of {me}", root=1) == b"of 1"
+        if me == 0:
+            for i in range(500):
+                await keys.put(f"late/{i}", str(i))
+        assert [int(value) for value in await asyncio.gather(*waits)] == list(range(500))
+        assert threading.active_count() == before
+        revision = await keys.insert(f"mine/{me}", "1")
+        assert await keys.cas(f"mine/{me}", revision, "5") > revision
+        assert await keys.add(f"mine/{me}", 2) == 7 and await keys.append(f"mine/{me}", "x") == 2
+        await keys.wait(f"mine/{1 - me}")
+        assert (await keys.list("mine/"))[f"mine/{me}"] == b"7x"
+        await job.aio.barrier("listed")
+        await keys.delete(f"mine/{me}")
+        assert await keys.get(f"mine/{me}", 3) == 3 and len(await job.aio.members()) >= 2
+        try:
+            await job.aio.barrier(f"only {me}", timeout=0.05)
+            raise AssertionError("the barrier has opened")
+        except muster.Timeout as error:
+            assert "only" in str(error)
+        try:
+            await asyncio.wait_for(keys.get("never", timeout=None), 0.05)
+            raise AssertionError("the key is there")
+        except asyncio.TimeoutError:
+            pass
+        seen = []
+        watch = job.aio.watch("late/49")
+        async for event in watch:
+            seen.append(event.key)
+            if len(seen) == 11:
+                asyncio.get_running_loop().call_later(0.01, watch.close)
+        assert sorted(seen) == sorted(f"late/{i}" for i in [49, *range(490, 500)])
+        try:
+            await job.aio.round("differs", str(me), reduce="equal")
+            raise AssertionError("they are equal")
+        except muster.Mismatch as error:
+            assert error.result.status == error.status
+
+    asyncio.run(all_of_it())
+    asyncio.run(job.aio.barrier("second loop"))
+    job.barrier("blocking beside it")
+
+    async def ended():
+        waits = asyncio.create_task(job.aio.keys.get("never", timeout=None))
+        await job.aio.keys.add("both", 1)
+        threading.Thread(target=job.close).start()
+        try:
+            await waits
+            raise AssertionError("nothing was raised")
+        except muster.Cancelled:
+            say("closed")
+        assert isinstance(raised(job.barrier, "x"), muster.Invalid)
+
+    asyncio.run(ended())
+
+
 def threads(job):
     """The barrier opens only if another thread of rank 0 runs while its main thread waits there."""
     if job.view.rank == 0:

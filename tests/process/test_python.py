@@ -92,6 +92,16 @@ def test_a_batch_is_applied_whole_or_not_at_all(run):
     ends_well(run(2, "batches"))
 
 
+def test_an_event_loop_waits_without_a_thread(run):
+    """Two ranks await 500 keys at once, a barrier, rounds, writes, a list and a watch in a loop of
+    asyncio. Each gets what the blocking call gets, no thread is started, and a cancelled task leaves
+    the job usable, as does a second loop. Another thread closes the job: what is awaited raises
+    `Cancelled`."""
+    job = run(2, "aio")
+    ends_well(job)
+    assert len(job.out.having("closed")) == 2
+
+
 def test_other_threads_run_during_a_wait(run):
     """The main thread is at a barrier that opens only when another thread of the process has done
     its work. It opens: the interpreter's lock is free during the wait."""
