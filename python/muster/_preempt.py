@@ -4,6 +4,7 @@
 import contextlib
 
 from ._c import Reach, milliseconds, notice_of, options_of, string_of
+from ._checkpoint import steps
 from ._errors import Invalid, Stale, Status, check
 from ._muster import ffi, lib
 from ._wait import on_main_thread
@@ -95,6 +96,17 @@ class Preempt:
         except Stale:
             return False
         return True
+
+    def checkpointing(
+        self, save, load=None, *, every=None, last=None, commit=None, exit=True
+    ):
+        """for step in job.preempt.checkpointing(save, load, every=100, last=10000): train(step)
+
+        Counts the steps from load() (None: 0) up to `last`. save(step) is called before `step`: each
+        `every` steps, and when a notice has come, for the step that all ranks agree on. A save counts
+        when all ranks have saved; then commit(step) is called. After the save for a notice the process
+        exits with 75 if it is to leave, or with exit=False raises Preempted."""
+        return steps(self, save, load, every, last, commit, exit)
 
     @property
     def notice(self):

@@ -491,6 +491,50 @@ def preempted(job):
     sys.exit(muster.exit_code(error))
 
 
+def checkpoints(job):
+    """Saves every tenth step, and the agreed one when a notice has come."""
+    done, saved, committed = [], [], []
+    options = {"every": 10, "commit": committed.append}
+
+    def train(step):
+        job.round("step", str(step), reduce="equal")
+        done.append(step)
+
+    for step in job.preempt.checkpointing(saved.append, lambda: 7, last=25, **options):
+        train(step)
+    assert done == list(range(7, 25)) and saved == committed == [10, 20]
+    try:
+        for step in job.preempt.checkpointing(saved.append, lambda: 30, **options):
+            if job.view.rank == 2 and step == 43:
+                os.kill(os.getpid(), signal.SIGTERM)
+            train(step)
+    except SystemExit as ended:
+        assert ended.code == 75 and saved[:3] == [10, 20, 40] and saved == committed
+        assert done[-1] == saved[-1] - 1 >= 43
+        say("saved", saved[-1])
+        raise
+
+
+def goes_on(job):
+    """The noticed one leaves after the save; the others go on, and save again later."""
+    job.preempt.open(leave="noticed", signals="")
+    me, victim = job.view.rank, [one.index for one in job.members() if one.rank == 1][0]
+    saved, committed = [], []
+    try:
+        for step in job.preempt.checkpointing(saved.append, commit=committed.append, exit=False):
+            if saved:
+                break
+            if step == 10 and me == 0:
+                job.preempt.announce(600, index=victim, reason="a test")
+            job.round("step", str(step), reduce="equal")
+    except muster.Preempted:
+        assert me == 1 and len(saved) == 1 and saved == committed
+        say("leaves", saved[0])
+        return
+    assert me != 1 and len(saved) == 1 and saved == committed
+    say("goes on", saved[0])
+
+
 def noticed(job):
     """One is noticed by hand and leaves; the others go on."""
     job.preempt.open(leave="noticed", signals="")

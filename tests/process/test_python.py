@@ -222,6 +222,25 @@ def test_sigterm_to_one_and_all_save_one_step(run):
     assert len(steps) == 4 and len(set(steps)) == 1 and steps[0] >= 20
 
 
+def test_a_loop_that_checkpoints_saves_the_agreed_step_too(run):
+    """Four ranks take their steps from `checkpointing`, each tenth is saved; one gets a SIGTERM. All
+    save one step more, the same, which none had begun; each save is committed when all have it, and
+    the run ends with 75. [Preemption]"""
+    job = run(4, "checkpoints")
+    assert job.run.wait() == 75, "\n".join(job.out.lines + job.log.lines)
+    steps = saved_steps(job)
+    assert len(steps) == 4 and len(set(steps)) == 1
+
+
+def test_a_loop_that_checkpoints_goes_on_without_the_noticed_rank(run):
+    """One rank gets a notice by hand, with `leave="noticed"`. Its loop raises `Preempted` after the
+    save, and the loops of the others go on. [Preemption]"""
+    job = run(3, "goes_on")
+    job.run.wait()
+    told = job.out.having("goes on") + job.out.having("leaves")
+    assert len(told) == 3 and len({line.split()[-1] for line in told}) == 1, job.out.lines
+
+
 @pytest.mark.parametrize("mode", ["withdrawn", "held"])
 def test_a_notice_that_is_taken_back_or_held_up(run, mode):
     """A notice is withdrawn when all were asked to save: they go on with the step they were at.
