@@ -29,7 +29,7 @@ typedef void muster_python_log_fn(void *ctx, enum muster_level level, const char
 muster_python_log_fn *muster_python_log_address(void);
 typedef void muster_python_crash_fn(void *ctx, const char *line);
 muster_python_crash_fn *muster_python_crash_address(void);
-extern "Python" void muster_python_ended(void *ctx, muster_call *call);
+extern "Python" void muster_python_call_ended(void *ctx, muster_call *call);
 """
 TASKS = """
 extern "Python" muster_status muster_python_task(muster_task *task, size_t function,

@@ -38,7 +38,7 @@ def _wake(address: int) -> None:
 
 
 @ffi.def_extern()  # type: ignore[misc]
-def muster_python_ended(_ctx: Any, call: Any) -> None:
+def muster_python_call_ended(_ctx: Any, call: Any) -> None:
     _wake(_address(call))
 
 
@@ -103,7 +103,7 @@ class Aio:
                 address = _address(box[0])
                 _waiting[address] = loop, future
                 self._open.add(address)
-                lib.muster_call_on_done(box[0], lib.muster_python_ended, ffi.NULL)
+                lib.muster_call_on_done(box[0], lib.muster_python_call_ended, ffi.NULL)
             await future
             check(lib.muster_call_wait(box[0], 0, err), err)
         finally:
