@@ -70,10 +70,12 @@ install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)
 
 # The Python package, where one was built.
-set(package_files FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+set(package_files FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 if(TARGET muster_python)
     install(TARGETS muster_python LIBRARY DESTINATION ${MUSTER_PYTHON_DIR}/muster)
     install(DIRECTORY python/muster DESTINATION ${MUSTER_PYTHON_DIR} ${package_files})
+    set(package_stubs ${CMAKE_BINARY_DIR}/python/_muster.pyi ${CMAKE_BINARY_DIR}/python/_types.pyi)
+    install(FILES ${package_stubs} DESTINATION ${MUSTER_PYTHON_DIR}/muster)
 endif()
 
 # What a wheel has, which has the program and the library inside the package: `cmake --install BUILD
@@ -85,4 +87,5 @@ if(TARGET muster_python)
     install(PROGRAMS $<TARGET_FILE:muster> DESTINATION muster/lib RENAME $<TARGET_SONAME_FILE_NAME:muster>
         ${of_wheel})
     install(DIRECTORY python/muster DESTINATION . ${of_wheel} ${package_files})
+    install(FILES ${package_stubs} DESTINATION muster ${of_wheel})
 endif()

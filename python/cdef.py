@@ -147,6 +147,8 @@ def initialisers(texts):
 def main(include, out):
     import cffi
 
+    import stubs
+
     texts = read(include)
     cdef, source = initialisers(texts)
     written = [(HERE / name).read_text(encoding="utf-8") for name in WRITTEN_IN_C]
@@ -157,6 +159,7 @@ def main(include, out):
     ffi.cdef("".join(map(declarations, texts)) + cdef + EXTRA + TASKS)
     ffi.set_source("muster._muster", source)
     ffi.emit_c_code(out)
+    stubs.write(ffi, pathlib.Path(out).parent)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def _wake(address: int) -> None:
         loop.call_soon_threadsafe(_finish, future)
 
 
-@ffi.def_extern()  # type: ignore[misc]
+@ffi.def_extern()
 def muster_python_call_ended(_ctx: Any, call: Any) -> None:
     _wake(_address(call))
 

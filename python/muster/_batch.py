@@ -34,10 +34,12 @@ class Batch:
         return self._count
 
     def put(self, key: Text, value: Any) -> None:
+        """Writes the key."""
         data, _kept = slice_of(value)
         self._add(lib.muster_batch_put(self._batch, name_of(key), data))
 
     def insert(self, key: Text, value: Any) -> None:
+        """Writes the key if it does not exist, else Exists."""
         data, _kept = slice_of(value)
         self._add(lib.muster_batch_insert(self._batch, name_of(key), data))
 
@@ -48,13 +50,16 @@ class Batch:
         self._add(lib.muster_batch_cas(self._batch, name_of(key), revision, data))
 
     def add(self, key: Text, delta: int = 1) -> None:
+        """Adds to a key that holds a number."""
         self._add(lib.muster_batch_add(self._batch, name_of(key), delta))
 
     def append(self, key: Text, value: Any) -> None:
+        """Appends to the value."""
         data, _kept = slice_of(value)
         self._add(lib.muster_batch_append(self._batch, name_of(key), data))
 
     def delete(self, key: Text) -> None:
+        """Deletes the key."""
         self._add(lib.muster_batch_delete(self._batch, name_of(key)))
 
     def apply(self, timeout: Optional[float] = None) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Between C's types and Python's. Durations are seconds here, and named without `_ms`."""
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import math
@@ -9,9 +11,16 @@ import os
 from ._muster import ffi, lib
 from ._errors import Invalid, Status
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar, Union
+
+    _E = TypeVar("_E", bound=enum.IntEnum)
+    Text = Union[str, bytes, bytearray, memoryview, "os.PathLike[str]", "os.PathLike[bytes]"]
+
 MS = "_ms"
 # Numbers that stand for none, by the field, or the field of a struct.
-NOTHING = {
+NOTHING: Dict[Union[str, Tuple[str, str]], int] = {
     "rank": lib.MUSTER_RANK_NONE,
     ("struct muster_notice", "index"): lib.MUSTER_INDEX_ALL,
     ("struct muster_notice", "agreed_step"): -1,
@@ -24,65 +33,83 @@ NO_NEWS = {("struct muster_cluster_counts", "size"), ("struct muster_cluster_wor
 HIDDEN = ("size", "version", "reserved", "log", "log_ctx")
 
 
-def enum_of(name, c_name, doc=""):
+def enum_of(name: str, c_name: str, doc: str = "") -> Any:
     """An IntEnum of a C enum, without the prefix that all its names share."""
     elements = {c: value for value, c in sorted(ffi.typeof(c_name).elements.items())}
     shared = os.path.commonprefix(list(elements)).rpartition("_")[0] + "_"
     members = {c[len(shared) :]: value for c, value in elements.items()}
-    made = enum.IntEnum(name, members, module="muster")
+    make: Any = enum.IntEnum  # type checkers want literal members
+    made = make(name, members, module="muster")
     made.__doc__ = doc
     return made
 
 
-Role = enum_of(
-    "Role",
-    "enum muster_role",
-    "What a client is to the job: RANK takes part in generations, WORKER in none, AGENT "
-    "watches the processes of a node, OBSERVER is no member.",
-)
-Grow = enum_of(
-    "Grow",
-    "enum muster_grow",
-    "When a new rank is taken in: CHECK: at the next check of every rank; FAULT: with the "
-    "next fault; OFF: never; DEFAULT: as MUSTER_GROW says, else CHECK.",
-)
-Level = enum_of("Level", "enum muster_level", "How important a line of the log is.")
-MemberState = enum_of(
-    "MemberState",
-    "enum muster_member_state",
-    "Where a member of the job stands.",
-)
-Cause = enum_of("Cause", "enum muster_cause", "Why a member was lost, or a generation ended.")
-Reduce = enum_of(
-    "Reduce",
-    "enum muster_reduce",
-    "What a round makes of the contributions: see Job.round.",
-)
-OnLoss = enum_of(
-    "OnLoss",
-    "enum muster_on_loss",
-    "What the loss of a participant does to a round: FAIL fails it for all, PROCEED closes "
-    "it with the contributions that are there.",
-)
-Reach = enum_of(
-    "Reach",
-    "enum muster_reach",
-    "What Preempt.reached says of a step: GO_ON: compute it. SAVE_NOW: save it first. "
-    "STOP: this process was replaced.",
-)
-NoticeLevel = enum_of(
-    "NoticeLevel",
-    "enum muster_notice_level",
-    "CERTAIN: the process ends at the deadline. ADVISORY: it may end; no step is agreed "
-    "on.",
-)
-Leave = enum_of(
-    "Leave",
-    "enum muster_preempt_leave",
-    "Which processes exit after the save: ALL, or only those that were NOTICED; DEFAULT: "
-    "as MUSTER_PREEMPT_LEAVE says, else ALL.",
-)
-ENUMS = {
+if TYPE_CHECKING:  # from the headers, as what follows is: python/stubs.py
+    from ._types import (
+        Cause as Cause,
+        Grow as Grow,
+        Leave as Leave,
+        Level as Level,
+        Member as Member,
+        MemberState as MemberState,
+        Notice as Notice,
+        NoticeLevel as NoticeLevel,
+        OnLoss as OnLoss,
+        Reach as Reach,
+        Reduce as Reduce,
+        Role as Role,
+        View as View,
+    )
+else:
+    Role = enum_of(
+        "Role",
+        "enum muster_role",
+        "What a client is to the job: RANK takes part in generations, WORKER in none, AGENT "
+        "watches the processes of a node, OBSERVER is no member.",
+    )
+    Grow = enum_of(
+        "Grow",
+        "enum muster_grow",
+        "When a new rank is taken in: CHECK: at the next check of every rank; FAULT: with the "
+        "next fault; OFF: never; DEFAULT: as MUSTER_GROW says, else CHECK.",
+    )
+    Level = enum_of("Level", "enum muster_level", "How important a line of the log is.")
+    MemberState = enum_of(
+        "MemberState",
+        "enum muster_member_state",
+        "Where a member of the job stands.",
+    )
+    Cause = enum_of("Cause", "enum muster_cause", "Why a member was lost, or a generation ended.")
+    Reduce = enum_of(
+        "Reduce",
+        "enum muster_reduce",
+        "What a round makes of the contributions: see Job.round.",
+    )
+    OnLoss = enum_of(
+        "OnLoss",
+        "enum muster_on_loss",
+        "What the loss of a participant does to a round: FAIL fails it for all, PROCEED closes "
+        "it with the contributions that are there.",
+    )
+    Reach = enum_of(
+        "Reach",
+        "enum muster_reach",
+        "What Preempt.reached says of a step: GO_ON: compute it. SAVE_NOW: save it first. "
+        "STOP: this process was replaced.",
+    )
+    NoticeLevel = enum_of(
+        "NoticeLevel",
+        "enum muster_notice_level",
+        "CERTAIN: the process ends at the deadline. ADVISORY: it may end; no step is agreed "
+        "on.",
+    )
+    Leave = enum_of(
+        "Leave",
+        "enum muster_preempt_leave",
+        "Which processes exit after the save: ALL, or only those that were NOTICED; DEFAULT: "
+        "as MUSTER_PREEMPT_LEAVE says, else ALL.",
+    )
+ENUMS: Dict[str, Type[enum.IntEnum]] = {
     "enum muster_role": Role,
     "enum muster_grow": Grow,
     "enum muster_member_state": MemberState,
@@ -94,7 +121,7 @@ ENUMS = {
 }
 
 
-def milliseconds(seconds):
+def milliseconds(seconds: Optional[float]) -> int:
     """None is without limit; nothing is rounded down to "do not wait"."""
     if seconds is None:
         return -1
@@ -105,23 +132,24 @@ def milliseconds(seconds):
     return min(math.ceil(seconds * 1000), 2**62) if seconds < 1e15 else -1
 
 
-def bytes_of(text):
+def bytes_of(text: Text) -> bytes:
     """Bytes as they are, text and paths as UTF-8; what no UTF-8 was read from goes back as it was."""
     if type(text) is bytes:
         return text
     if isinstance(text, (bytes, bytearray, memoryview)):
         return bytes(text)
     if isinstance(text, (str, os.PathLike)):
-        return os.fspath(text).encode(errors="surrogateescape")
+        path = os.fspath(text)
+        return path if isinstance(path, bytes) else path.encode(errors="surrogateescape")
     raise TypeError(f"bytes or str is needed, not {type(text).__name__}")
 
 
-def string_of(text):
+def string_of(text: Text) -> Any:
     """A C string to be passed; NUL bytes would cut it short in silence."""
     return ffi.new("char[]", name_of(text))
 
 
-def name_of(text):
+def name_of(text: Text) -> bytes:
     """The same for a parameter of a call, which borrows it."""
     text = text.encode(errors="surrogateescape") if type(text) is str else bytes_of(text)
     if b"\0" in text:
@@ -129,24 +157,24 @@ def name_of(text):
     return text
 
 
-def text_of(chars):
+def text_of(chars: Any) -> Optional[str]:
     return ffi.string(chars).decode(errors="surrogateescape") if chars else None
 
 
-def slice_of(data):
+def slice_of(data: Text) -> Tuple[Dict[str, Any], Any]:
     """(struct muster_slice, what it borrows): the second is to be kept while the first is used."""
     kept = ffi.from_buffer(bytes_of(data))
     return {"data": kept, "size": len(kept)}, kept
 
 
-def taken(piece):
+def taken(piece: Any) -> Optional[bytes]:
     """The bytes of a struct muster_slice; None where it has no data."""
     if not piece.data:
         return None if piece.size == 0 else b""
     return bytes(ffi.buffer(piece.data, piece.size))
 
 
-def enum_member(kind, value):
+def enum_member(kind: Type[_E], value: Union[str, int]) -> _E:
     if isinstance(value, str):
         try:
             return kind[value.upper().replace("-", "_")]
@@ -156,12 +184,14 @@ def enum_member(kind, value):
     return kind(value)
 
 
-def options_of(initial, given, who):
+def options_of(
+    initial: Callable[[], Any], given: Dict[str, Any], who: str
+) -> Tuple[Any, List[Any]]:
     """(struct *, what it borrows) from keyword arguments; None leaves a default as it is."""
     value = initial()
     options = ffi.new(ffi.getctype(ffi.typeof(value), "*"), value)
     fields = {name: field.type for name, field in ffi.typeof(value).fields if name not in HIDDEN}
-    kept = []
+    kept: List[Any] = []
     for name, wanted in given.items():
         field = name + MS if name + MS in fields else name
         if field not in fields or name.endswith(MS):
@@ -181,7 +211,7 @@ def options_of(initial, given, who):
     return options, kept
 
 
-def record_of(name, c_name, doc):
+def record_of(name: str, c_name: str, doc: str) -> Tuple[Any, Callable[[Any], Any]]:
     """A frozen dataclass of a struct's fields, and the function that fills it."""
     fields = {}
     for field, kind in ffi.typeof(c_name).fields:
@@ -192,13 +222,13 @@ def record_of(name, c_name, doc):
     )
     made.__module__ = "muster"
 
-    def fill(struct):
+    def fill(struct: Any) -> Any:
         return made(*(convert(getattr(struct, field)) for field, convert in fields.items()))
 
     return made, fill
 
 
-def converter(kind, c_name, field):
+def converter(kind: Any, c_name: str, field: str) -> Callable[[Any], Any]:
     if kind.cname in ENUMS:
         known = ENUMS[kind.cname]
         return lambda value: known(value) if value in known.__members__.values() else value
@@ -212,17 +242,22 @@ def converter(kind, c_name, field):
     return lambda value: value
 
 
-View, view_of = record_of("View", "struct muster_view", "Where this process stands.")
-Notice, notice_of = record_of(
-    "Notice",
-    "struct muster_notice",
-    "What is known of a notice: `index` (None: the whole job), `left` and `deadline_unix` in seconds,"
-    " `agreed_step` (None: none yet), `assumed`, `source`, `host`, `reason`.",
-)
-Member, member_of = record_of("Member", "struct muster_member", "One place of the job.")
+if TYPE_CHECKING:
+    view_of: Callable[[Any], View]
+    notice_of: Callable[[Any], Notice]
+    member_of: Callable[[Any], Member]
+else:
+    View, view_of = record_of("View", "struct muster_view", "Where this process stands.")
+    Notice, notice_of = record_of(
+        "Notice",
+        "struct muster_notice",
+        "What is known of a notice: `index` (None: the whole job), `left` and `deadline_unix` in seconds,"
+        " `agreed_step` (None: none yet), `assumed`, `source`, `host`, `reason`.",
+    )
+    Member, member_of = record_of("Member", "struct muster_member", "One place of the job.")
 
 
-def members_of(out):
+def members_of(out: Any) -> List[Member]:
     """The list that a call has given, which is freed."""
     try:
         count = lib.muster_members_count(out[0])

@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     import datetime
 
     from ._run import Run
+    from ._types import FaultKind as FaultKind
+else:
+    FaultKind = enum_of("FaultKind", "enum muster_fault_kind", "How an attempt of a rank ended.")
 
 OK, EFAILED, EINTERRUPTED = lib.MUSTER_OK, lib.MUSTER_EFAILED, lib.MUSTER_EINTERRUPTED
 EUNHEALTHY, ECANCELLED = lib.MUSTER_EUNHEALTHY, lib.MUSTER_ECANCELLED
 
 Duration = Union[None, float, "datetime.timedelta"]
-FaultKind = enum_of("FaultKind", "enum muster_fault_kind", "How an attempt of a rank ended.")
 
 
 def milliseconds(duration: Any, what: str, zero: Optional[int] = None) -> int:
     """`zero`: what stands for no time; None: it is refused."""
-    seconds = duration.total_seconds() if hasattr(duration, "total_seconds") else float(duration)
+    seconds: float = duration.total_seconds() if hasattr(duration, "total_seconds") else float(duration)
     if seconds == 0 and zero is not None:
         return zero
     if not seconds > 0:

@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What became of a call that failed: one class per group of statuses, by what is lost."""
 
+from __future__ import annotations
+
 import enum
 
 from ._muster import ffi, lib
 
+TYPE_CHECKING = False  # what it guards is for type checkers; the module typing takes a while to import
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Tuple, Type, Union
+
+    from ._call import Fault
+    from ._types import Status as Status
+    from ._types import Why
+
 PREFIX = "MUSTER_"
 NAMES = {name[len(PREFIX) :]: value for value, name in ffi.typeof("muster_status").elements.items()}
-Status = enum.IntEnum("Status", NAMES, module="muster")
-Status.__doc__ = "What a call came to, as in status.h: negative values are failures."
+if not TYPE_CHECKING:
+    Status = enum.IntEnum("Status", NAMES, module="muster")
+    Status.__doc__ = "What a call came to, as in status.h: negative values are failures."
 
 
 class Error(Exception):
@@ -16,19 +27,22 @@ class Error(Exception):
     was attempted, what happened, who, what to do) and `os_errno` (0: none). Of a restarted
     function: `why` (muster.Why), the rule that ended it, and `cause`, the last Fault, or None."""
 
-    why = None
-    cause = None
+    why: Union[Why, int, None] = None
+    cause: Optional[Fault] = None
 
-    def __init__(self, text, status, os_errno=0):
+    if TYPE_CHECKING:
+        result: Any  # of a failed round: a Result, or None
+
+    def __init__(self, text: str, status: Union[Status, int], os_errno: int = 0) -> None:
         super().__init__(text)
         self.text = text
         self.status = status
         self.os_errno = os_errno
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         return type(self), (self.text, self.status, self.os_errno)
 
 
@@ -146,8 +160,8 @@ class Fenced(MembershipError):
     """EFENCED: this process was given up, and a newer one goes on."""
 
 
-CLASSES = {
-    Status[kind.__doc__.split(":")[0]]: kind
+CLASSES: Dict[int, Type[Error]] = {
+    Status[str(kind.__doc__).split(":")[0]]: kind
     for group in (CallError, SessionError, MembershipError)
     for kind in group.__subclasses__()
 }
@@ -157,7 +171,7 @@ for group in (Error, Restart, CallError, SessionError, MembershipError, *CLASSES
     group.__module__ = "muster"
 
 
-def error_of(status, text="", os_errno=0):
+def error_of(status: int, text: str = "", os_errno: int = 0) -> Error:
     """The exception of a status; one that this module does not know is a failed call."""
     text = text or ffi.string(lib.muster_status_text(status)).decode()
     if status in CLASSES:
@@ -165,7 +179,7 @@ def error_of(status, text="", os_errno=0):
     return CallError(text, status, os_errno)
 
 
-def check(status, err):
+def check(status: int, err: Any) -> None:
     """Raises what a call has returned and filled in, if it has failed."""
     if status >= 0:
         return
@@ -176,7 +190,7 @@ def check(status, err):
     raise error_of(status, ffi.string(err.text).decode(errors="replace"), err.os_errno)
 
 
-def exit_code(ended):
+def exit_code(ended: Union[BaseException, int, None]) -> int:
     """The exit code a program should end with: 0 for None and Status.OK, 75 (saved, run me again)
     for Preempted, that of a SystemExit, 1 for every other exception or status."""
     if isinstance(ended, SystemExit):

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from types import CodeType, FrameType
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from ._errors import Invalid, Restart, Status
 from ._muster import lib
@@ -155,7 +155,8 @@ class Interruption:
         aborted.wait(HEAD_START_S)
         while self.inside:
             frame = sys._current_frames().get(self.thread)
-            current = sys._current_exceptions().get(self.thread)
+            exceptions: Dict[int, Any] = getattr(sys, "_current_exceptions", dict)()
+            current = exceptions.get(self.thread)
             if self.due(frame, current):
                 with self.lock:
                     if self.inside and told():

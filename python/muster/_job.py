@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process's session with the service, and its place in the job."""
 
+from __future__ import annotations
+
 import logging
 import os
 import weakref
@@ -16,10 +18,20 @@ from ._preempt import Preempt
 from ._wait import Beside, Handle, on_main_thread
 from ._watch import Watch
 
-_open_jobs = weakref.WeakSet()
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable, List, Literal, Optional, Union
+
+    from ._aio import Aio
+    from ._c import Member, OnLoss, Reduce, Text, View
+    from ._rounds import Data, Result
+
+_open_jobs: weakref.WeakSet[Job] = weakref.WeakSet()
 
 
-def open(*, timeout=None, log=None, **options):  # as muster.open
+def open(
+    *, timeout: Optional[float] = None, log: Union[logging.Logger, Literal[False], None] = None, **options: Any
+) -> Job:  # as muster.open
     """Connects, claims a place in the job, and waits until this process is in a generation.
 
     Options are those of struct muster_client_options, each from its MUSTER_ variable if it is not
@@ -32,7 +44,7 @@ def open(*, timeout=None, log=None, **options):  # as muster.open
         told = Log((log or logging.getLogger("muster")).log)
         told.put_into(given)
 
-    def connect():
+    def connect() -> Any:
         out = ffi.new("muster_client **")
         err = ffi.new("struct muster_error *")
         try:
@@ -44,7 +56,7 @@ def open(*, timeout=None, log=None, **options):  # as muster.open
         del kept[:]
         return out[0]
 
-    def forget(client):
+    def forget(client: Any) -> None:
         lib.muster_client_close(client)
         if told:
             told.close()
@@ -56,23 +68,24 @@ def open(*, timeout=None, log=None, **options):  # as muster.open
 class Job:
     """What muster.open returns; a context manager that closes it. Any thread may use it."""
 
-    def __init__(self, handle, log):
+    def __init__(self, handle: Handle, log: Optional[Log]) -> None:
         self._handle = handle
         self._log = log
         self._owner = os.getpid()
-        self._aio = None
+        self._aio: Optional[Aio] = None
         self.keys = Keys(handle)
         self.preempt = Preempt(handle)
-        self._before_close = []  # [weak method] of what needs the client to close
+        # Weak methods of what needs the client to close.
+        self._before_close: List[Callable[[], Optional[Callable[[], object]]]] = []
         _open_jobs.add(self)
 
-    def __enter__(self):
+    def __enter__(self) -> Job:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Ends the session: a rank leaves the job, which is no fault. Calls that other threads wait
         for end with Cancelled. Closing again does nothing."""
         for method in self._before_close:
@@ -88,7 +101,7 @@ class Job:
             log.close()
 
     @property
-    def aio(self):
+    def aio(self) -> Aio:
         """The calls that wait, as coroutines of asyncio: `await job.aio.barrier("all")`. See Aio."""
         if self._aio is None:
             from ._aio import Aio  # a program without an event loop does not pay for asyncio
@@ -97,7 +110,7 @@ class Job:
         return self._aio
 
     @property
-    def view(self):
+    def view(self) -> View:
         """Where this process stands now: generation, rank (None: in no generation), size (of the
         generation), size_of_job, index, incarnation, iteration, spare. Costs no round trip."""
         view = ffi.new("struct muster_view *")
@@ -105,7 +118,7 @@ class Job:
             lib.muster_client_view(self._handle.get(), view)
         return view_of(view)
 
-    def members(self, *, timeout=None):
+    def members(self, *, timeout: Optional[float] = None) -> List[Member]:
         """[Member] of every place of the job that was ever taken."""
         out = ffi.new("muster_members **")
         try:
@@ -114,24 +127,24 @@ class Job:
         finally:
             lib.muster_members_free(out[0])
 
-    def barrier(self, name, timeout=None):
+    def barrier(self, name: Text, timeout: Optional[float] = None) -> None:
         """Waits until every rank of the generation is here."""
         handle = self._handle
         handle.done(handle.make(lib.muster_python_barrier, name_of(name), milliseconds(timeout)))
 
     def round(
         self,
-        name,
-        data=b"",
+        name: Text,
+        data: Data = b"",
         *,
-        reduce="none",
-        on_loss="fail",
-        participants=None,
-        deadline=None,
-        present_only=False,
-        root=0,
-        timeout=None,
-    ):
+        reduce: Union[str, Reduce] = "none",
+        on_loss: Union[str, OnLoss] = "fail",
+        participants: Optional[Iterable[int]] = None,
+        deadline: Optional[float] = None,
+        present_only: bool = False,
+        root: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Result:
         """Contributes `data` and waits for the Result. reduce: none, gather or equal (of bytes),
         min, max, sum or xor (of an int or a list of them), sum_double, min_double or max_double (of
         a float or a list of them), broadcast (all receive the bytes of rank `root`). A round that
@@ -149,17 +162,27 @@ class Job:
         )
         return _rounds.join(self._handle, mine)
 
-    def broadcast(self, name, data=b"", *, root=0, timeout=None):
+    def broadcast(self, name: Text, data: Text = b"", *, root: int = 0, timeout: Optional[float] = None) -> bytes:
         """The bytes that rank `root` gives as `data`, on every rank. Waits until all are here."""
-        return self.round(name, data, reduce="broadcast", root=root, timeout=timeout).value
+        value: bytes = self.round(name, data, reduce="broadcast", root=root, timeout=timeout).value
+        return value
 
-    def watch(self, prefix="", *, kinds="keys", generation=0, after=0):
+    def watch(
+        self,
+        prefix: str = "",
+        *,
+        kinds: Union[str, Iterable[str]] = "keys",
+        generation: int = 0,
+        after: int = 0,
+    ) -> Watch:
         """for event in job.watch("config/"): each change of a key under `prefix` as an Event, first
         the whole current state. kinds: one or several of keys, members, faults, view. `after`: only
         what comes after this revision. See Watch."""
         return Watch(self._handle, prefix, kinds, generation, after)
 
-    def heartbeat(self, period=None, *, timeout=None, failures_max=None):
+    def heartbeat(
+        self, period: Optional[float] = None, *, timeout: Optional[float] = None, failures_max: Optional[int] = None
+    ) -> heartbeat.Heartbeat:
         """Starts the collective heartbeat, and waits until all ranks have: once per `period` (in
         seconds; default 60) all show each other that they are here, and a process that finds somebody
         missing `failures_max` times in a row (3) ends by abort(), with one line on stderr. See
@@ -168,17 +191,17 @@ class Job:
             self._handle, {"period": period, "timeout": timeout, "failures_max": failures_max}
         )
 
-    def leave(self, timeout=None):
+    def leave(self, timeout: Optional[float] = None) -> None:
         """Leaves the job for good; only close() is useful afterwards."""
         self._handle.call(lib.muster_member_leave_start, milliseconds(timeout))
 
-    def fault(self, code, text=None, timeout=None):
+    def fault(self, code: int, text: Optional[Text] = None, timeout: Optional[float] = None) -> None:
         """Reports a fault of this rank: all ranks of its generation are interrupted."""
         line = ffi.NULL if text is None else string_of(text)
         self._handle.call(lib.muster_member_fault_start, code, line, milliseconds(timeout))
 
 
-def _in_child():
+def _in_child() -> None:
     for job in _open_jobs:
         job._handle.in_child()
 

@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job's keys."""
 
+from __future__ import annotations
+
 from ._batch import Batch
 from ._c import bytes_of, milliseconds, name_of, string_of, taken
 from ._errors import NotFound
 from ._muster import ffi, lib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, Optional, Tuple, TypeVar, Union, overload
+
+    from ._c import Text
+    from ._wait import Handle
+
+    _D = TypeVar("_D")
 
 
 class Value(bytes):
@@ -13,21 +24,21 @@ class Value(bytes):
     revision = 0
 
     @classmethod
-    def of(cls, data, revision):
+    def of(cls, data: Any, revision: int) -> Value:
         """The bytes `data` with that revision."""
         value = cls(data)
         value.revision = revision
         return value
 
 
-def options_of(generation, owned):
+def options_of(generation: int, owned: bool) -> Any:
     options = ffi.new("struct muster_key_options *", lib.muster_key_options_init())
     options.generation = generation
     options.owned = owned
     return options
 
 
-def listed(keys):
+def listed(keys: Any) -> Dict[str, Value]:
     """{name: Value} of a muster_keys."""
     return {
         ffi.string(lib.muster_keys_name(keys, i)).decode(errors="surrogateescape"): Value.of(
@@ -44,10 +55,19 @@ class Keys:
     can write nothing. `owned`: the key vanishes with this process. `timeout`: in seconds; None
     waits for the service as long as it is away."""
 
-    def __init__(self, handle):
+    def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def _write(self, kind, key, value, number, generation, owned, timeout):
+    def _write(
+        self,
+        kind: int,
+        key: Text,
+        value: Text,
+        number: int,
+        generation: int,
+        owned: bool,
+        timeout: Optional[float],
+    ) -> Any:
         data = bytes_of(value)
         return self._handle.make(
             lib.muster_python_write,
@@ -61,39 +81,56 @@ class Keys:
             milliseconds(timeout),
         )
 
-    def put(self, key, value, *, owned=False, generation=0, timeout=None):
+    def put(
+        self, key: Text, value: Text, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
+    ) -> int:
         """Writes the key; its new revision."""
         box = self._write(lib.MUSTER_PYTHON_PUT, key, value, 0, generation, owned, timeout)
         return self._handle.done(box, box.revision)
 
-    def insert(self, key, value, *, owned=False, generation=0, timeout=None):
+    def insert(
+        self, key: Text, value: Text, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
+    ) -> int:
         """Writes the key if it does not exist, else Exists; its revision."""
         box = self._write(lib.MUSTER_PYTHON_INSERT, key, value, 0, generation, owned, timeout)
         return self._handle.done(box, box.revision)
 
-    def cas(self, key, expected, value, *, owned=False, generation=0, timeout=None):
+    def cas(
+        self,
+        key: Text,
+        expected: Union[int, Value],
+        value: Text,
+        *,
+        owned: bool = False,
+        generation: int = 0,
+        timeout: Optional[float] = None,
+    ) -> int:
         """Writes the key if its revision is `expected` (0: it does not exist; or a Value that was
         read), else Conflict; its new revision."""
-        revision = getattr(expected, "revision", expected)
+        revision = expected.revision if isinstance(expected, Value) else expected
         box = self._write(lib.MUSTER_PYTHON_CAS, key, value, revision, generation, owned, timeout)
         return self._handle.done(box, box.revision)
 
-    def add(self, key, delta=1, *, owned=False, generation=0, timeout=None):
+    def add(
+        self, key: Text, delta: int = 1, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
+    ) -> int:
         """Adds to a key that holds a number, an absent one counts as 0; the sum."""
         box = self._write(lib.MUSTER_PYTHON_ADD, key, b"", delta, generation, owned, timeout)
         return self._handle.done(box, box.sum)
 
-    def append(self, key, value, *, owned=False, generation=0, timeout=None):
+    def append(
+        self, key: Text, value: Text, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
+    ) -> int:
         """Appends to the value; its size then."""
         box = self._write(lib.MUSTER_PYTHON_APPEND, key, value, 0, generation, owned, timeout)
         return self._handle.done(box, box.revision)
 
-    def delete(self, key, *, generation=0, timeout=None):
+    def delete(self, key: Text, *, generation: int = 0, timeout: Optional[float] = None) -> None:
         """Deletes the key; an absent one is no error."""
         box = self._write(lib.MUSTER_PYTHON_DELETE, key, b"", 0, generation, False, timeout)
         self._handle.done(box)
 
-    def _read(self, key, generation, timeout):
+    def _read(self, key: Text, generation: int, timeout: Optional[float]) -> Value:
         box = self._handle.make(
             lib.muster_python_read, name_of(key), generation, milliseconds(timeout)
         )
@@ -103,14 +140,28 @@ class Keys:
             lib.muster_python_end(box)
             self._handle.done(box)
 
-    def get(self, key, default=None, *, generation=0, timeout=0):
+    if TYPE_CHECKING:
+
+        @overload
+        def get(
+            self, key: Text, default: None = None, *, generation: int = 0, timeout: Optional[float] = 0
+        ) -> Optional[Value]:
+            ...
+
+        @overload
+        def get(
+            self, key: Text, default: _D, *, generation: int = 0, timeout: Optional[float] = 0
+        ) -> Union[Value, _D]:
+            ...
+
+    def get(self, key: Text, default: Any = None, *, generation: int = 0, timeout: Optional[float] = 0) -> Any:
         """The key's Value, or `default`. With a timeout it is waited for, and Timeout raised."""
         try:
             return self._read(key, generation, timeout)
         except NotFound:
             return default
 
-    def list(self, prefix="", *, generation=0, timeout=None):
+    def list(self, prefix: Text = "", *, generation: int = 0, timeout: Optional[float] = None) -> Dict[str, Value]:
         """{key: Value} of all that begin with `prefix`, in the order of their bytes."""
         out = ffi.new("muster_keys **")
         try:
@@ -125,7 +176,7 @@ class Keys:
         finally:
             lib.muster_keys_free(out[0])
 
-    def wait(self, *keys, generation=0, timeout=None):
+    def wait(self, *keys: Text, generation: int = 0, timeout: Optional[float] = None) -> None:
         """Waits until each of the keys has existed once since this began."""
         names = [string_of(key) for key in keys]
         self._handle.call(
@@ -136,22 +187,24 @@ class Keys:
             milliseconds(timeout),
         )
 
-    def batch(self, *, owned=False, generation=0, timeout=None):
+    def batch(
+        self, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
+    ) -> Batch:
         """with job.keys.batch() as batch: its writes are applied together at the end, or none is. See
         Batch."""
         return Batch(self._handle, options_of(generation, owned), timeout)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Text) -> Value:
         return self._read(key, 0, 0)
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: Text, value: Text) -> None:
         self.put(key, value)
 
-    def __delitem__(self, key):
+    def __delitem__(self, key: Text) -> None:
         self.delete(key)
 
-    def __contains__(self, key):
+    def __contains__(self, key: Text) -> bool:
         return self.get(key) is not None
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self.list())

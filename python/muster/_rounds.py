@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounds: all contribute, all receive what it came to."""
 
+from __future__ import annotations
+
 import dataclasses
 import struct
 
@@ -8,8 +10,17 @@ from ._c import OnLoss, Reduce, enum_member, member_of, milliseconds, slice_of, 
 from ._errors import Error, Status
 from ._muster import ffi, lib
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
+
+    from ._c import Member, Text
+    from ._wait import Handle
+
+    Data = Union[Text, int, float, Iterable[int], Iterable[float]]
+
 # How the numbers of a vector are packed, and which function of the library reads one.
-NUMBERS = {
+NUMBERS: Dict[Reduce, Tuple[str, Callable[[Any, int], float], str]] = {
     Reduce.MIN: ("q", lib.muster_round_int64, "integers of 64 bits"),
     Reduce.MAX: ("q", lib.muster_round_int64, "integers of 64 bits"),
     Reduce.SUM: ("q", lib.muster_round_int64, "integers of 64 bits"),
@@ -27,18 +38,18 @@ class Result:
     in the order of ranks (`indices`: whose they are); of equal and broadcast the bytes; of none
     None."""
 
-    value: object
+    value: Any
     number: int
     arrived: int
     expected: int
     lost: int
     missing: int
     status: Status
-    who: tuple  # Members that are lost, missing or differ, the first few
-    indices: tuple
+    who: Tuple[Member, ...]  # Members that are lost, missing or differ, the first few
+    indices: Tuple[int, ...]
 
 
-def contribution(reduce, data):
+def contribution(reduce: Reduce, data: Any) -> Tuple[Any, bool]:
     """(bytes, whether one number stands for a list of one)"""
     if reduce not in NUMBERS:
         return data, False
@@ -51,11 +62,11 @@ def contribution(reduce, data):
         raise TypeError(f"{reduce.name.lower()} is of {kind}: {wrong}") from None
 
 
-def result_of(result, reduce, alone):
+def result_of(result: Any, reduce: Reduce, alone: bool) -> Result:
     count = ffi.new("struct muster_round_count *")
     lib.muster_round_count(result, count)
     indices = []
-    value = None
+    value: Any = None
     if reduce is Reduce.GATHER:
         value = []
         whose = ffi.new("uint32_t *")
@@ -87,8 +98,17 @@ class Contribution:
     """A round as the arguments of muster_round_join_start, `args`, and what it came to. To be freed."""
 
     def __init__(
-        self, name, data, reduce, on_loss, participants, deadline, present_only, root, timeout
-    ):
+        self,
+        name: Any,
+        data: Data,
+        reduce: Union[str, Reduce],
+        on_loss: Union[str, OnLoss],
+        participants: Optional[Iterable[int]],
+        deadline: Optional[float],
+        present_only: bool,
+        root: int,
+        timeout: Optional[float],
+    ) -> None:
         self.reduce = enum_member(Reduce, reduce)
         options = ffi.new("struct muster_round_options *", lib.muster_round_options_init())
         options.reduce = self.reduce
@@ -101,23 +121,23 @@ class Contribution:
         if participants is not None:
             options.participants = self.indices
             options.participant_count = len(self.indices)
-        data, self.alone = contribution(self.reduce, data)
-        piece, self.kept = slice_of(data)
+        packed, self.alone = contribution(self.reduce, data)
+        piece, self.kept = slice_of(packed)
         self.out = ffi.new("muster_round_result **")
         self.args = (name, options, piece, milliseconds(timeout), self.out)
 
-    def result(self):
+    def result(self) -> Result:
         return result_of(self.out[0], self.reduce, self.alone)
 
-    def explain(self, failure):
+    def explain(self, failure: Error) -> None:
         failure.result = self.result() if self.out[0] else None
 
-    def free(self):
+    def free(self) -> None:
         lib.muster_round_free(self.out[0])
         self.out[0] = ffi.NULL
 
 
-def join(handle, contribution):
+def join(handle: Handle, contribution: Contribution) -> Result:
     try:
         handle.call(lib.muster_round_join_start, *contribution.args)
         return contribution.result()

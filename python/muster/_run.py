@@ -40,8 +40,10 @@ from ._state import Mode, State
 
 if TYPE_CHECKING:
     from ._restart import Wrapper
+    from ._types import Why as Why
+else:
+    Why = enum_of("Why", "enum muster_why", "Which rule ended a run: `why` of its error.")
 
-Why = enum_of("Why", "enum muster_why", "Which rule ended a run: `why` of its error.")
 FAULT_ROOM = 255
 EXPORTED = ("RANK", "WORLD_SIZE")
 # What a framework keeps between two attempts is of no use to the next one. Each of ours is imported
@@ -68,7 +70,7 @@ _jobs: Dict[int, Job] = {}  # by process: the one that is opened where none is g
 def _job_of_process(min_size: Optional[int]) -> Job:
     job = _jobs.get(os.getpid())
     if job is None or job._handle.client is None:
-        options = {} if min_size is None else {"min_size": min_size}
+        options: Dict[str, Any] = {} if min_size is None else {"min_size": min_size}
         job = _jobs[os.getpid()] = open_job(**options)
         atexit.register(job.close)
     return job

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting in C without the interpreter's lock, and where Ctrl-C reaches it."""
 
+from __future__ import annotations
+
 import _thread
 import threading
 
 from ._errors import Invalid, Status, check
 from ._muster import ffi, lib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, List, Optional, Set, TypeVar
+
+    _T = TypeVar("_T")
 
 # Python runs handlers of signals between two steps of the main thread only, so a signal ends the
 # wait in C, which is continued after them.
@@ -15,7 +23,7 @@ wait = lib.muster_python_wait
 BOX = ffi.typeof("struct muster_python_box *")
 
 
-def on_main_thread():
+def on_main_thread() -> bool:
     return _thread.get_ident() == threading.main_thread().ident
 
 
@@ -23,20 +31,20 @@ class Handle:
     """A client. Any thread may use it, and one may close it meanwhile: what is started is started
     under the lock, and a started call outlives the client."""
 
-    def __init__(self, client):
+    def __init__(self, client: Any) -> None:
         self.client = client
         self.gate = ffi.gc(lib.muster_python_gate_new(client), lib.muster_python_gate_free)
-        self.boxes = []  # for the next calls
+        self.boxes: List[Any] = []  # for the next calls
         self.lock = threading.RLock()
         self.calls = threading.Condition(self.lock)
-        self.inside = set()  # threads that are in C for longer
+        self.inside: Set[int] = set()  # threads that are in C for longer
 
-    def get(self):
+    def get(self) -> Any:
         if self.client is None:
             raise Invalid("the job is closed", Status.EINVAL)
         return self.client
 
-    def make(self, function, *args):
+    def make(self, function: Callable[..., int], *args: Any) -> Any:
         """function(gate, box, *args), one of calls.h; the box with what it came to, for done()."""
         box = self.boxes.pop() if self.boxes else ffi.new(BOX)
         try:
@@ -50,11 +58,13 @@ class Handle:
             check(status, box.err)
         return box
 
-    def done(self, box, result=None):
+    def done(self, box: Any, result: int = 0) -> int:
         self.boxes.append(box)
         return result
 
-    def call(self, start, *args, over=lambda: None):
+    def call(
+        self, start: Callable[..., int], *args: Any, over: Callable[[], object] = lambda: None
+    ) -> None:
         """start(client, *args, call_out, err), waited for. Whatever ends this, the call is over;
         over() comes before it is freed."""
         box = ffi.new("muster_call **")
@@ -67,13 +77,13 @@ class Handle:
             over()
             lib.muster_call_free(box[0])
 
-    def _wait(self, call, err):
+    def _wait(self, call: Any, err: Any) -> int:
         status = MORE
         while status == MORE:
             status = lib.muster_call_wait_signal(call, SLEEP_MS, err)
         return status
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         """For calls that are in C for longer: close() comes back when they have ended. A handler of
         a signal may leave the main thread's name behind: its next call puts that right."""
         with self.lock:
@@ -81,35 +91,36 @@ class Handle:
             self.inside.add(_thread.get_ident())
             return client
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         with self.lock:
             self.inside.discard(_thread.get_ident())
             if self.client is None:
                 self.calls.notify_all()
 
-    def ask(self, function, undo=None):
+    def ask(self, function: Callable[[Any], _T], undo: Optional[Callable[[_T], object]] = None) -> Beside:
         """function(client), a blocking call, as something to be waited for beside. `undo` is told
         the result of one that was left early, unless the client is closed by then."""
 
-        def run():
+        def run() -> _T:
             with self as client:
                 return function(client)
 
-        def undo_if_open(result):
+        def undo_if_open(result: _T) -> None:
             with self.lock:
                 if undo and self.client is not None:
                     undo(result)
 
         return Beside(run, undo_if_open)
 
-    def beside(self, function, undo=None):
+    def beside(self, function: Callable[[Any], _T], undo: Optional[Callable[[_T], object]] = None) -> _T:
         """function(client), a blocking call, where Ctrl-C reaches the one who waits for it."""
         if on_main_thread():
-            return self.ask(function, undo).wait()
+            asked: _T = self.ask(function, undo).wait()
+            return asked
         with self as client:
             return function(client)
 
-    def close(self, before=lambda: None):
+    def close(self, before: Callable[[], object] = lambda: None) -> None:
         """`before` is what is to be closed before the client; after it, if calls are in progress
         that only the client's end ends."""
         me = {_thread.get_ident()}
@@ -127,7 +138,7 @@ class Handle:
                 self.calls.wait_for(lambda: not self.inside - me)
             before()
 
-    def in_child(self):
+    def in_child(self) -> None:
         """A thread that held a lock is not here to let it go; the handle is dead, and says so."""
         self.lock = threading.RLock()
         self.calls = threading.Condition(self.lock)
@@ -139,18 +150,18 @@ class Thread:
     """A thread that Ctrl-C cannot harm. Those of `threading` wait for each other in Python, where an
     exception between two steps can leave a lock taken for good; these locks are C's."""
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[[], object]) -> None:
         self.function = function
         self.once = _thread.allocate_lock()
         self.running = _thread.allocate_lock()
         self.running.acquire()
         self.ended = False
 
-    def start(self):
+    def start(self) -> None:
         """Again, if nobody knows whether it was: it runs once."""
         _thread.start_new_thread(self._run, ())
 
-    def _run(self):
+    def _run(self) -> None:
         if self.once.acquire(False):
             try:
                 self.function()
@@ -158,7 +169,7 @@ class Thread:
                 self.ended = True
                 self.running.release()
 
-    def join(self):
+    def join(self) -> None:
         while not self.ended:
             if self.running.acquire(True, SLEEP_MS / 1000):
                 self.running.release()
@@ -168,15 +179,16 @@ class Beside:
     """function() on a thread of its own: for what C offers only as a blocking call. One that is left
     early goes on, and may be waited for again; when it ends well and nobody did, undo(result)."""
 
-    def __init__(self, function, undo=lambda result: None):
+    def __init__(self, function: Callable[[], _T], undo: Callable[[_T], object] = lambda result: None) -> None:
         self.function = function
         self.undo = undo
         self.lock = _thread.allocate_lock()
         self.left = self.over = self.taken = False
-        self.result = self.failure = None
+        self.result: Any = None
+        self.failure: Optional[BaseException] = None
         self.thread = Thread(self._run)
 
-    def _run(self):
+    def _run(self) -> None:
         try:
             self.result = self.function()
         except BaseException as failure:  # it is raised where it is waited for
@@ -187,12 +199,12 @@ class Beside:
         if left and self.failure is None:
             self.undo(self.result)
 
-    def finish(self):
+    def finish(self) -> None:
         if not self.over:
             self.thread.start()
         self.thread.join()
 
-    def wait(self):
+    def wait(self) -> Any:
         try:
             self.left = False
             self.finish()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import Any, Iterable, Iterator, Optional, Union
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Optional, Union
 
 from ._c import Member, View, enum_of, member_of, milliseconds, string_of, taken, text_of, view_of
 from ._errors import Cancelled, Invalid, Status, check
@@ -13,8 +13,11 @@ from ._keys import Value
 from ._muster import ffi, lib
 from ._wait import Handle
 
-EventType = enum_of("EventType", "enum muster_event_type")
-WatchKind = enum_of("WatchKind", "enum muster_watch_kind")
+if TYPE_CHECKING:
+    from ._types import EventType as EventType, WatchKind as WatchKind
+else:
+    EventType = enum_of("EventType", "enum muster_event_type", "What an Event says: see Event.")
+    WatchKind = enum_of("WatchKind", "enum muster_watch_kind", "What a watch follows.")
 KEYED = (EventType.KEY, EventType.DELETED)
 OF_MEMBER = (EventType.MEMBER, EventType.FAULT)
 
@@ -100,6 +103,7 @@ class Watch:
             self._call = None
 
     def taken(self) -> Event:
+        """What the call that is over came to."""
         event = event_of(self._event)
         self.revision = event.revision
         return event

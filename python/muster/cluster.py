@@ -28,6 +28,7 @@ import threading
 import time
 import weakref
 from typing import (
+    TYPE_CHECKING,
     Any,
     Callable,
     Dict,
@@ -79,15 +80,34 @@ __all__ = [
     "fetch",
 ]
 
-Policy = enum_of("Policy", "enum muster_cluster_policy")
-Origin = enum_of("Origin", "enum muster_origin")
-WorkerState = enum_of("WorkerState", "enum muster_worker_state")
-for _made in (Policy, Origin, WorkerState):
-    _made.__module__ = "muster.cluster"
+if TYPE_CHECKING:  # from the headers, as what follows is: python/stubs.py
+    from ._types import (
+        Counts as Counts,
+        Origin as Origin,
+        Policy as Policy,
+        WorkerInfo as WorkerInfo,
+        WorkerState as WorkerState,
+    )
+
+    _counts_of: Callable[[Any], Counts]
+    _worker_of: Callable[[Any], WorkerInfo]
+else:
+    Policy = enum_of(
+        "Policy",
+        "enum muster_cluster_policy",
+        "What a failure does to the other closures: FAIL_FAST: the first one ends the series. COLLECT:"
+        " join raises all of them at the end. ISOLATE: none is raised by join.",
+    )
+    Origin = enum_of("Origin", "enum muster_origin", "Where the failure of a closure comes from.")
+    WorkerState = enum_of(
+        "WorkerState", "enum muster_worker_state", "Where a worker stands; SILENT: its connection broke."
+    )
+    for _made in (Policy, Origin, WorkerState):
+        _made.__module__ = "muster.cluster"
+    Counts, _counts_of = record_of("Counts", "struct muster_cluster_counts", "Coordinator.counts().")
+    WorkerInfo, _worker_of = record_of("WorkerInfo", "struct muster_cluster_worker", "One worker.")
 ENUMS["enum muster_cluster_policy"] = Policy
 ENUMS["enum muster_worker_state"] = WorkerState
-Counts, _counts_of = record_of("Counts", "struct muster_cluster_counts", "Coordinator.counts().")
-WorkerInfo, _worker_of = record_of("WorkerInfo", "struct muster_cluster_worker", "One worker.")
 PIECE_MS = 20  # of a wait on the main thread, where Ctrl-C ends it between two of them
 OPTIONS = (
     "idempotent", "once", "pure", "version", "group", "key", "start", "run", "total", "retries",
@@ -128,6 +148,7 @@ class ClosureInputError(ClosureError):
 
     @property
     def original_exception(self) -> Optional[BaseException]:
+        """What building the value raised."""
         return self.__cause__
 
 
@@ -196,7 +217,10 @@ def _raised(status: int, text: str, failure: Optional[Failure], parts: Sequence[
         if hasattr(raised, "add_note"):
             raised.add_note(text)
         return raised
-    kind = CLASSES.get(origin, ClosureError if status == lib.MUSTER_EFAILED else type(error_of(status)))
+    other: Type[Error] = type(error_of(status))
+    if status == lib.MUSTER_EFAILED:
+        other = ClosureError
+    kind = CLASSES.get(origin, other)
     made: BaseException = kind(text, Status(status))
     if failure is not None:
         setattr(made, "failure", failure)
@@ -789,7 +813,7 @@ class Coordinator:
     ) -> Callable[[int], int]:
         if not buffers and data is not None:
             kind = RAW if target.raw else PICKLE
-            return lambda ms: lib.muster_python_schedule_one(  # type: ignore[no-any-return]
+            return lambda ms: lib.muster_python_schedule_one(
                 self._cluster, target.name, given, data, len(data), kind, ms, out, err
             )
         kinds = (RAW, RAW) if target.raw else (PICKLE, BUFFER)
@@ -799,7 +823,7 @@ class Coordinator:
 
         def call(ms: int) -> int:
             count = len(made)  # it keeps what the parts borrow
-            return lib.muster_cluster_schedule(  # type: ignore[no-any-return]
+            return lib.muster_cluster_schedule(
                 self._cluster, target.name, parts, count, given, ms, out, err
             )
 
@@ -1148,7 +1172,7 @@ class Coordinator:
         """The work of this job is done: drains, and ends all workers, also those that come later."""
         self._end(lib.muster_cluster_dismiss, timeout)
 
-    def _end(self, call: Any, timeout: Optional[float]) -> None:
+    def _end(self, call: Callable[..., int], timeout: Optional[float]) -> None:
         if self._due is not None:
             self._raise_due()
         err = ffi.new("struct muster_error *")

@@ -141,7 +141,7 @@ class Function:
         self.flags = flags
         self.raw = raw
         self.borrow = borrow
-        self.retry_on = (Retry, *retry_on)
+        self.retry_on: Tuple[Type[BaseException], ...] = (Retry, *retry_on)
 
     def run(self, task: Any, data: Any, size: int, kind: int, parts: Any, count: int) -> int:
         """One attempt. Whatever it raises becomes its failure."""
@@ -160,7 +160,7 @@ class Function:
             if stopper is not None:
                 stopper.inside = False
             if result is None:
-                return lib.MUSTER_OK  # type: ignore[no-any-return]
+                return lib.MUSTER_OK
             return self._give(task, result)
         except BaseException as failure:
             if stopper is not None:
@@ -221,9 +221,10 @@ class Function:
         if self.raw:
             for one in [result] if isinstance(result, (bytes, bytearray, memoryview)) else result:
                 check(lib.muster_task_add(task, ffi.from_buffer(one), len(one), RAW), None)
-            return lib.MUSTER_OK  # type: ignore[no-any-return]
+            return lib.MUSTER_OK
         if type(result) is _Ready:
-            data, buffers = result.data, result.buffers
+            data: Any = result.data
+            buffers: Sequence[Any] = result.buffers
         else:
             try:
                 data, buffers = pickled.dumps(result)
@@ -233,7 +234,7 @@ class Function:
         for buffer in buffers:
             if status >= 0:
                 status = lib.muster_task_add(task, ffi.from_buffer(buffer), len(buffer), BUFFER)
-        return status  # type: ignore[no-any-return]
+        return status
 
     def _fail(self, task: Any, failure: BaseException) -> int:
         if isinstance(failure, KeyboardInterrupt):
@@ -246,9 +247,9 @@ class Function:
                 break
         if isinstance(failure, StateServerFailed):
             server = string_of(failure.server)
-            return lib.muster_task_state_failed(task, server, text)  # type: ignore[no-any-return]
+            return lib.muster_task_state_failed(task, server, text)
         tell = lib.muster_task_retry if isinstance(failure, self.retry_on) else lib.muster_task_fail
-        return tell(task, 1, text)  # type: ignore[no-any-return]
+        return tell(task, 1, text)
 
 
 class _Ready:
@@ -325,7 +326,7 @@ def function(
     may not have, like Retry."""
     given = {"pure": pure, "idempotent": idempotent, "once": once, "threads": threads}
 
-    def declare(call: Fn) -> Fn:
+    def declare(call: Any) -> Any:
         named = name if isinstance(name, str) else call.__name__
         flags = sum(FLAGS[flag] for flag, wanted in given.items() if wanted)
         made = Function(call, named, version, flags, raw, borrow, retry_on)
@@ -475,14 +476,17 @@ class Task:
 
     @property
     def slot(self) -> int:
+        """Which of the worker's slots it runs in, from 0."""
         return int(lib.muster_task_slot(self._task))
 
     @property
     def attempt(self) -> int:
+        """Which attempt of the closure this is, from 1."""
         return int(lib.muster_task_attempt(self._task))
 
     @property
     def closure(self) -> int:
+        """The number of the closure."""
         return int(lib.muster_task_closure(self._task))
 
     @property
@@ -492,9 +496,11 @@ class Task:
 
     @property
     def host(self) -> str:
+        """The worker's host."""
         return str(ffi.string(lib.muster_task_host(self._task)).decode(errors="surrogateescape"))
 
     def progress(self, fraction: float, text: Optional[str] = None) -> None:
+        """Reports how much is done, from 0 to 1, with a word on it."""
         lib.muster_task_progress(
             self._task, fraction, ffi.NULL if text is None else string_of(text)
         )

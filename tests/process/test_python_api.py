@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import muster` offers: each public name is documented, and the import is quick.
+"""What `import muster` offers: each public name is documented and has hints, and the import is quick.
 
 behaviour: python / What can be imported
 """
 
 import dataclasses
+import enum
 import importlib.util
 import inspect
 import os
 import pkgutil
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -95,7 +98,7 @@ def public(modules):
             thing = getattr(module, name)
             if not (inspect.isclass(thing) or inspect.isfunction(thing)):
                 continue
-            if not (thing.__module__ or "").startswith("muster"):
+            if not (thing.__module__ or "").startswith("muster" if hasattr(module, "__all__") else module.__name__):
                 continue
             yield f"{module.__name__}.{name}", thing
             if inspect.isclass(thing):
@@ -125,8 +128,8 @@ def test_every_public_name_is_documented(modules):
 
 
 def test_every_name_is_offered_once(modules):
-    """`muster.__all__` has every public name of the package, once, in the order of the
-    alphabet."""
+    """`muster.__all__` has every public name of the package, once, in the order of the alphabet: type
+    checkers take what is not in it for private."""
     names = modules[0].__all__
     assert names == sorted(set(names))
     assert [name for name in names if not hasattr(modules[0], name)] == []
@@ -137,7 +140,7 @@ def test_every_name_is_offered_once(modules):
 
 def test_the_pages_of_the_api_have_every_name(modules, tmp_path):
     """`make apidoc` writes pages of the API. Every class, function, method and property has its place
-    there."""
+    there, with its hints."""
     done = subprocess.run([ROOT / "tools" / "apidoc", BUILD, tmp_path], capture_output=True, text=True)
     if done.returncode == 69:
         pytest.skip(f"the Python package index is not reached: {done.stderr.strip()}")
@@ -145,3 +148,66 @@ def test_the_pages_of_the_api_have_every_name(modules, tmp_path):
     page = (tmp_path / "muster.html").read_text()
     names = [name.removeprefix("muster.") for name, _ in public(modules[:1])]
     assert [name for name in names if f'id="{name}"' not in page] == []
+    assert "Optional" in page and "Handle" in page
+
+
+def test_stubs_say_what_is_made_at_run_time(modules):
+    """Enums, records and the functions of C are made at run time. The stubs that type checkers read have
+    the same names, values and fields."""
+    from muster import _muster
+
+    stubs = {}
+    exec((PACKAGE / "muster" / "_types.pyi").read_text(), stubs)
+    compared = 0
+    for name, stub in stubs.items():
+        made = next((getattr(module, name) for module in modules if hasattr(module, name)), None)
+        if not inspect.isclass(stub) or stub.__module__ != "builtins" or name == "Level":  # of _log.py alone
+            continue
+        compared += 1
+        assert made is not None, name
+        if issubclass(stub, enum.Enum):
+            assert {one.name: one.value for one in stub} == {one.name: one.value for one in made}, name
+        else:
+            assert [field.name for field in dataclasses.fields(stub)] == \
+                [field.name for field in dataclasses.fields(made)], name
+    assert compared >= 15
+    library = (PACKAGE / "muster" / "_muster.pyi").read_text().split("class _Lib:")[1]
+    said = set(re.findall(r"^    (?:def )?(\w+)", library, re.M))
+    assert said == set(dir(_muster.lib))
+
+
+PROGRAM = """import muster
+
+with muster.open(timeout=5) as job:
+    rank = job.view.rank
+    job.keys["a"] = "b"
+    if job.preempt.reached(1) is muster.Reach.SAVE_NOW:
+        print(job.members()[0].state is muster.MemberState.LOST, rank)
+"""
+MISTAKES = """import muster
+
+with muster.open() as job:
+    job.view.rank + 1
+    job.view.rang
+    job.barrier(5)
+    muster.Reach.SAVE
+    found: bytes = job.keys.get("a")
+"""
+
+
+@pytest.mark.skipif(not shutil.which("mypy"), reason="no mypy")
+def test_a_type_checker_sees_the_package(tmp_path):
+    """A program that uses the package is checked by `mypy --strict`. What is right passes; each mistake
+    is found: a rank that may be None, a field and a member of an enum that are not there, a number for a
+    name, a key that may be missing."""
+    (tmp_path / "right.py").write_text(PROGRAM)
+    (tmp_path / "wrong.py").write_text(MISTAKES)
+    env = {**os.environ, "MYPYPATH": str(PACKAGE)}
+
+    def check(name):
+        done = subprocess.run(["mypy", "--strict", "--cache-dir", tmp_path / "cache", name], cwd=tmp_path, env=env,
+                              capture_output=True, text=True)
+        return [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
+
+    assert check("right.py") == []
+    assert check("wrong.py") == [4, 5, 6, 7, 8]

@@ -134,14 +134,14 @@ def test_a_program_that_is_started_alone_finds_the_service_of_the_wheel(clean, e
 
 def test_what_the_wheel_holds(wheel):
     """The wheel is for Python's stable ABI and for a glibc that is named, and has nothing outside of
-    its package: no test, no header of others."""
+    its package: no test, no header of others. It says that it is typed."""
     assert re.fullmatch(rf"muster_run-{re.escape(VERSION)}-cp39-abi3-manylinux_2_\d+_\w+\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
     tops = {name.partition("/")[0] for name in names}
     assert tops == {"muster", "muster_run.libs", f"muster_run-{VERSION}.dist-info"}
     modules = {str(path.relative_to(ROOT / "python")) for path in (ROOT / "python" / "muster").glob("**/*.py")}
-    rest = {"muster/_muster.abi3.so", "muster/bin/muster",
+    rest = {"muster/_muster.abi3.so", "muster/_muster.pyi", "muster/_types.pyi", "muster/py.typed", "muster/bin/muster",
             "muster/lib/libmuster.so.0"}
     assert {name for name in names if name.startswith("muster/")} == modules | rest
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any, Optional
 
@@ -28,9 +29,7 @@ class AbortTorchDistributed(Abort):
 
     def __call__(self, state: FrozenState) -> FrozenState:
         if "torch.distributed" in sys.modules:
-            from ... import torch as muster_torch
-
-            muster_torch.abort(state)
+            importlib.import_module("muster.torch").abort(state)
         return state
 
 

@@ -17,6 +17,8 @@ from .terminate import Terminate
 
 @dataclasses.dataclass
 class NestedRestarterCallback:
+    """What the others are made of: a line of the state, and of its stage if it has one."""
+
     restarter_state: str
     restarter_stage: Optional[str] = None
     logger: logging.Logger = dataclasses.field(default_factory=lambda: logging.getLogger("muster"))
@@ -46,15 +48,21 @@ class NestedRestarterHandlingCompleted(NestedRestarterCallback, Initialize):
 
 @dataclasses.dataclass
 class NestedRestarterHandlingStarting(NestedRestarterCallback, Abort):
+    """A fault begins to be handled."""
+
     restarter_state: str = "handling"
     restarter_stage: Optional[str] = "starting"
 
 
 @dataclasses.dataclass
 class NestedRestarterFinalized(NestedRestarterCallback, Completion):
+    """The function has returned on all ranks."""
+
     restarter_state: str = "finalized"
 
 
 @dataclasses.dataclass
 class NestedRestarterAborted(NestedRestarterCallback, Terminate):
+    """The run ends by a failure."""
+
     restarter_state: str = "aborted"
