@@ -237,3 +237,11 @@ def test_the_example_continues_at_its_checkpoint(torch, env, tmp_path):  # noqa:
     begun = sorted(re.findall(r"rank \d of 2 begins at step \d+", done.stdout))
     assert begun == [f"rank {rank} of 2 begins at step {step}" for rank in (0, 1) for step in (0, 150)]
     assert "step 299 saved, loss 0.0000" in done.stdout
+
+
+def test_an_attempt_that_ends_in_init_process_group(train):
+    """A rank raises before it makes its process group, while the others are in `init_process_group`. The next
+    attempt makes its groups under the names that all agree on, and all train in their processes."""
+    job = train(3, "ddp", 10, "raise:1:-1")
+    assert len(set(job.well().values())) == 1
+    assert len(job.run.out.having("entered iteration=1 ")) == 3

@@ -94,7 +94,8 @@ def batch(step, rank):
     return torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(1000 * step + rank))
 
 
-def begin(call, by_method=False):
+def begin(call, strikes, by_method=False):
+    hit(call, strikes, -1)  # while the others are in init_process_group
     if by_method:
         try:
             dist.init_process_group("gloo", init_method="muster://", rank=call.rank, world_size=call.size + 1)
@@ -124,7 +125,7 @@ def show(call, tensors):
 
 
 def ddp(steps, strikes, call: muster.Call):
-    begin(call)
+    begin(call, strikes)
     module = layers()
     weights = list(module.parameters())
     momenta = [torch.zeros_like(one) for one in weights]
@@ -143,7 +144,7 @@ def ddp(steps, strikes, call: muster.Call):
 
 
 def fsdp(steps, strikes, call: muster.Call):
-    begin(call, by_method=True)
+    begin(call, strikes, by_method=True)
     module = layers()
     first = resume(call, list(module.parameters()))
     for layer in (*module, module):
