@@ -31,12 +31,15 @@ scenarios:
 	@tools/deps
 	@tools/test -R '$(SCENARIOS)' $(or $(SAN),dev)
 
-# What is measured against is built in if it is there: so it comes first.
+# What is measured against is built in if it is there: so it comes first. PYTHON=1 measures what is in Python:
+# the store, closures beside Dask and, in the environment TEST_TENSORFLOW, ClusterCoordinator, and restarts of PyTorch
+# beside NVRx and torchrun, which pip installs (5 GB) into the folder TEST_TORCH.
+TORCH = $(or $(TEST_TORCH),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/muster-torch)
 bench: deps
 	@tools/deps --bench
 	@cmake --preset bench --log-level=WARNING
 	@cmake --build --preset bench
-	@tools/bench
+	@tools/bench $(if $(PYTHON),--only '^Py' --python '$(TORCH)')
 
 sim: build
 	@build/dev/bin/sim --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

@@ -18,7 +18,8 @@ from conftest import sanitized
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from benchlib import figures, run as bench_run  # noqa: E402 (the path comes first)
+from benchlib import figures, run as bench_run, struck  # noqa: E402 (the path comes first)
+from pytorch import torch  # noqa: E402, F401
 
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
 
@@ -237,3 +238,55 @@ def test_what_is_measured_against_is_installed_before_it_is_built(tmp_path):
     steps = [done.stdout.index(step) for step in ("tools/deps --bench", "cmake --preset bench",
                                                   "cmake --build --preset bench", "tools/bench")]
     assert steps == sorted(steps), done.stdout
+
+
+STAMPS = """\
+1000 10 entered
+1100 11 entered
+2000 11 fault
+2500 10 entered
+2900 11 entered
+3000 10 stepped
+3300 11 stepped
+4000 11 fault
+4700 10 entered
+"""
+
+
+def test_a_fault_is_over_when_the_last_rank_is_back(tmp_path):
+    """Ranks stamp when they enter the function and when they have done a step; one stamps a fault. A figure is
+    from the fault to the last rank's stamp before the next fault."""
+    stamps = tmp_path / "stamps"
+    stamps.write_text(STAMPS)
+    story = struck.Story(stamps)
+    assert story.faults() == [2000, 4000]
+    assert story.after(0, "entered") == [0.5, 0.9]
+    assert story.after(0, "stepped") == [1.0, 1.3]
+    assert story.after(1, "entered") == [0.7]
+    assert story.after(1, "stepped") == []
+
+
+def test_a_peer_that_never_comes_back_is_said_so():
+    """A peer of the benchmark has not come back from a fault. The row says so, with the time that was waited, and
+    one that has come back stands there with its middle figure; only NVRx's has a bar."""
+    ours = [{"entered": 20_000.0, "stepped": 60_000.0}, {"entered": 31_000.0, "stepped": 70_000.0}]
+    theirs = [{"entered": 11e6, "stepped": 12e6}, {"entered": 13e6, "stepped": 14e6}]
+    beside = struck.measure("entered", "an exception", "exception", 4, ours, "nvrx", theirs)
+    assert beside.anchors() == [12e6, 12e6] and beside.held() == 1
+    never = struck.measure("entered", "an exception", "exception", 4, ours, "torchrun",
+                           [{"entered": None, "stepped": None}])
+    assert never.bar is None and never.row()[3] == "torchrun: never within 40.0 s"
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer measures nothing")
+def test_restarts_of_pytorch_stand_beside_nvrx_and_torchrun(env, torch):  # noqa: F811
+    """A training of PyTorch is struck once by an exception under `muster.Wrapper`, under the real in-process Wrapper
+    of nvidia-resiliency-ext and under the real torchrun. Each row has its figure beside the other's, and muster's is
+    the smallest."""
+    done = bench(env, "--json", "--python", torch.parent, "--python-ranks", "2", "--strikes", "1", "--only",
+                 "^PyTorch, an exception")
+    assert done.returncode in (0, 1) and "FAILED" not in done.stderr, done.stderr
+    found = {(measure["name"], measure["beside"]): measure for measure in json.loads(done.stdout)["measures"]}
+    assert set(found) == {(f"PyTorch DDP, an exception -> {what}, 2 ranks", peer)
+                          for what in ("in the function again", "first step done") for peer in ("NVRx", "torchrun")}
+    assert all(0 < measure["ratio"][0] < 1 for measure in found.values())

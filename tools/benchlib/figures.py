@@ -104,6 +104,8 @@ def pretty(value, unit):
         return f"{value:.0f} B"
     if unit == "KiB":
         return f"{value:.2f} KiB"
+    if value >= 1e7:
+        return f"{value / 1e6:.1f} s"
     if value < 0.1:
         return f"{value * 1000:.2f} ns"
     return f"{value:.2f} us" if value < 100 else f"{value / 1000:.3f} ms"

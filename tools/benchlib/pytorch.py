@@ -2,7 +2,9 @@
 """A virtual environment with PyTorch, which pip installs: several GB, so only into a folder that
 somebody has named."""
 import pathlib
+import random
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -46,3 +48,19 @@ def install(venv, packages):
             last = (done.stderr.strip() or "no word").splitlines()[-1]
             return f"{', '.join(wanted)} could not be installed: {last}"
     return None
+
+
+def free_ports(count):
+    """The first of so many in a row that are free, and from which nobody is given one unasked."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first = int(file.read().split()[0])
+    dice = random.SystemRandom()
+    while True:
+        port = dice.randrange(max(1024, first - 20000), first - count)
+        try:
+            for number in range(port, port + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", number))
+            return port
+        except OSError:  # in use
+            pass
