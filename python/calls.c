@@ -83,10 +83,9 @@ void muster_python_end(struct muster_python_box *out)
     out->value = NULL;
 }
 
-static muster_status muster_python_write_start(muster_client *client,
-                                               struct muster_python_box *out,
-                                               int kind, const char *key,
-                                               struct muster_slice value, int64_t number,
+static muster_status muster_python_write_start(muster_client *client, struct muster_python_box *out,
+                                               int kind, const char *key, struct muster_slice value,
+                                               int64_t number,
                                                const struct muster_key_options *options,
                                                int64_t timeout_ms)
 {
@@ -104,18 +103,17 @@ static muster_status muster_python_write_start(muster_client *client,
         return muster_key_append_start(client, key, value, options, timeout_ms, &out->revision,
                                        &out->call, &out->err);
     case MUSTER_PYTHON_ADD:
-        return muster_key_add_start(client, key, number, options, timeout_ms, &out->sum,
-                                    &out->call, &out->err);
+        return muster_key_add_start(client, key, number, options, timeout_ms, &out->sum, &out->call,
+                                    &out->err);
     case MUSTER_PYTHON_DELETE:
         return muster_key_delete_start(client, key, options, timeout_ms, &out->call, &out->err);
     }
     return MUSTER_EINVAL;
 }
 
-int muster_python_write(muster_python_gate *gate, struct muster_python_box *out,
-                                  int kind, const char *key, const char *data,
-                                  size_t size, int64_t number, uint64_t generation, bool owned,
-                                  int64_t timeout_ms)
+int muster_python_write(muster_python_gate *gate, struct muster_python_box *out, int kind,
+                        const char *key, const char *data, size_t size, int64_t number,
+                        uint64_t generation, bool owned, int64_t timeout_ms)
 {
     struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
     struct muster_slice value = {data, size};
@@ -125,14 +123,14 @@ int muster_python_write(muster_python_gate *gate, struct muster_python_box *out,
     options.generation = generation;
     options.owned = owned;
     if (client) {
-        status = muster_python_write_start(client, out, kind, key, value, number, &options,
-                                           timeout_ms);
+        status =
+            muster_python_write_start(client, out, kind, key, value, number, &options, timeout_ms);
     }
     return muster_python_leave(gate, out, status);
 }
 
-int muster_python_read(muster_python_gate *gate, struct muster_python_box *out,
-                                 const char *key, uint64_t generation, int64_t timeout_ms)
+int muster_python_read(muster_python_gate *gate, struct muster_python_box *out, const char *key,
+                       uint64_t generation, int64_t timeout_ms)
 {
     struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
     muster_client *client = muster_python_enter(gate, out);
@@ -146,8 +144,8 @@ int muster_python_read(muster_python_gate *gate, struct muster_python_box *out,
     return muster_python_leave(gate, out, status);
 }
 
-int muster_python_barrier(muster_python_gate *gate, struct muster_python_box *out,
-                                    const char *name, int64_t timeout_ms)
+int muster_python_barrier(muster_python_gate *gate, struct muster_python_box *out, const char *name,
+                          int64_t timeout_ms)
 {
     muster_client *client = muster_python_enter(gate, out);
     muster_status status = MUSTER_EINVAL;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 static muster_status muster_python_task(muster_task *task, size_t function, const void *data,
-                                        size_t size, uint32_t type,
-                                        const struct muster_part *parts, size_t count);
+                                        size_t size, uint32_t type, const struct muster_part *parts,
+                                        size_t count);
 static void muster_python_drop(void *object);
 
 /* A function of a worker: `arg` is its place in Python's list. The first part, which is nearly
@@ -28,7 +28,8 @@ static muster_task_fn *muster_python_run_address(void)
 /* The object that a builder keeps is a number, for Python's objects are in a table of Python's. */
 static muster_status muster_python_keep(muster_task *task, uintptr_t number)
 {
-    return muster_task_keep(task, (void *)number, muster_python_drop); /* NOLINT(performance-no-int-to-ptr) */
+    return muster_task_keep(task, (void *)number,
+                            muster_python_drop); /* NOLINT(performance-no-int-to-ptr) */
 }
 
 static uintptr_t muster_python_object(muster_task *task, size_t need)
@@ -61,7 +62,8 @@ static muster_status muster_python_schedule(muster_cluster *cluster, const char 
         calls[i].options = options;
     }
     if (calls && parts) {
-        status = muster_cluster_schedule_many(cluster, calls, count, timeout_ms, out, admitted, err);
+        status =
+            muster_cluster_schedule_many(cluster, calls, count, timeout_ms, out, admitted, err);
     }
     free(calls);
     free(parts);
@@ -91,8 +93,7 @@ struct muster_python_value {
 static muster_status muster_python_fetch(muster_closure *closure, int64_t timeout_ms,
                                          struct muster_python_value *out, struct muster_error *err)
 {
-    muster_status status =
-        muster_closure_fetch(closure, timeout_ms, &out->parts, &out->count, err);
+    muster_status status = muster_closure_fetch(closure, timeout_ms, &out->parts, &out->count, err);
 
     if (out->count > 0) {
         out->data = out->parts[0].data;

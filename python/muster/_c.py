@@ -33,6 +33,9 @@ NO_NEWS = {("struct muster_cluster_counts", "size"), ("struct muster_cluster_wor
 HIDDEN = ("size", "version", "reserved", "log", "log_ctx")
 
 
+ENUMS: Dict[str, Type[enum.IntEnum]] = {}  # of a C enum that has one
+
+
 def enum_of(name: str, c_name: str, doc: str = "") -> Any:
     """An IntEnum of a C enum, without the prefix that all its names share."""
     elements = {c: value for value, c in sorted(ffi.typeof(c_name).elements.items())}
@@ -41,6 +44,7 @@ def enum_of(name: str, c_name: str, doc: str = "") -> Any:
     make: Any = enum.IntEnum  # type checkers want literal members
     made = make(name, members, module="muster")
     made.__doc__ = doc
+    ENUMS[c_name] = made
     return made
 
 
@@ -109,16 +113,6 @@ else:
         "Which processes exit after the save: ALL, or only those that were NOTICED; DEFAULT: "
         "as MUSTER_PREEMPT_LEAVE says, else ALL.",
     )
-ENUMS: Dict[str, Type[enum.IntEnum]] = {
-    "enum muster_role": Role,
-    "enum muster_grow": Grow,
-    "enum muster_member_state": MemberState,
-    "enum muster_cause": Cause,
-    "enum muster_reduce": Reduce,
-    "enum muster_on_loss": OnLoss,
-    "enum muster_notice_level": NoticeLevel,
-    "enum muster_preempt_leave": Leave,
-}
 
 
 def milliseconds(seconds: Optional[float]) -> int:

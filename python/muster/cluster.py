@@ -46,7 +46,7 @@ from typing import (
 
 from . import _job
 from . import _pickled as pickled
-from ._c import ENUMS, enum_of, milliseconds, options_of, record_of, string_of, text_of
+from ._c import enum_of, milliseconds, options_of, record_of, string_of, text_of
 from ._errors import Cancelled, Error, Failed, StateServer, Status, Timeout, check, error_of
 from ._muster import ffi, lib
 from ._pickled import BUFFER, BUILD, ITERATE, PICKLE, RAW, RemoteError, RemoteTraceback, local
@@ -106,8 +106,6 @@ else:
         _made.__module__ = "muster.cluster"
     Counts, _counts_of = record_of("Counts", "struct muster_cluster_counts", "Coordinator.counts().")
     WorkerInfo, _worker_of = record_of("WorkerInfo", "struct muster_cluster_worker", "One worker.")
-ENUMS["enum muster_cluster_policy"] = Policy
-ENUMS["enum muster_worker_state"] = WorkerState
 PIECE_MS = 20  # of a wait on the main thread, where Ctrl-C ends it between two of them
 OPTIONS = (
     "idempotent", "once", "pure", "version", "group", "key", "start", "run", "total", "retries",

@@ -195,7 +195,8 @@ static void put_row(const struct mst_screen *screen, const struct mst_screen_lin
 }
 
 /* The rows are no longer there, and the cursor is where the first of them was. Each is erased by
- * itself: to erase the whole screen, which these rows may begin, is for tmux to keep what was on it. */
+ * itself: to erase the whole screen, which these rows may begin, is for tmux to keep what was on
+ * it. */
 static void lift(struct mst_screen *screen)
 {
     for (; screen->drawn > 0; screen->drawn--) {
