@@ -17,7 +17,6 @@ muster_restart_callback *muster_python_function_address(void);
 muster_restart_callback *muster_python_nothing_address(void);
 muster_restart_callback *muster_python_hook_address(void);
 void muster_python_left(void);
-bool muster_python_within(void);
 bool muster_python_told(void);
 int muster_python_watch_start(void);
 void muster_python_watch_stop(void);

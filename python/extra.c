@@ -119,11 +119,6 @@ static void muster_python_left(void)
     muster_python_inside = NULL;
 }
 
-static bool muster_python_within(void)
-{
-    return muster_python_inside != NULL;
-}
-
 /* Whether the function of this thread is to be interrupted now: not what has returned meanwhile,
  * and nothing in an atomic section. */
 static bool muster_python_told(void)
