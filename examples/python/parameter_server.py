@@ -93,7 +93,7 @@ class Server:
                 self.connection = Client(tuple(address))
             self.connection.send((method, args))
             return self.connection.recv()
-        except TROUBLE:
+        except BaseException:  # a function that is stopped here, too: the next answer is not its own
             self.connection = None
             raise
 

@@ -148,6 +148,7 @@ def lines_of_errors(job):
 
 def per_worker(job):
     with Coordinator(job) as c:
+        until(lambda: c.counts().workers_present == 2)
         data = c.create_per_worker_dataset(steps.shard, (100,))
         first, second = iter(data), iter(data)
         drawn = {0: [], 1: []}
