@@ -116,11 +116,17 @@ static void end_in_pipe(struct mst_screen *screen, struct mst_screen_line *line)
 void mst_screen_pass(struct mst_screen *screen, struct mst_screen_line *line, const char *bytes,
                      size_t size)
 {
+    /* The screen was parted between the two that end a line: its newline is there. */
+    bool ended = size > 0 && *bytes == '\n' && screen->returned && screen->open == NULL;
+
+    bytes += ended;
+    size -= ended;
     if (size > 0) {
         (void)enter(screen, line);
         put(screen, bytes, size);
         screen->open = bytes[size - 1] == '\n' ? NULL : line;
     }
+    screen->returned = size > 0 && bytes[size - 1] == '\r';
 }
 
 /* ---- a terminal whose cursor moves ---- */

@@ -45,6 +45,7 @@ struct mst_screen {
         *open;      /* the rows; of a pipe or a file: the line that the cursor is in */
     unsigned drawn; /* rows, the cursor in the last one */
     bool stale;     /* the rows are to be drawn anew */
+    bool returned;  /* what was passed on last ends with a carriage return */
 };
 
 /* Where the newest version of a line begins: after the last carriage return that something

@@ -368,6 +368,24 @@ static void another_process_finds_a_row_of_its_own(void **state)
     free(scene);
 }
 
+/* The only rank has the terminal for itself, and another process is about to write there between
+ * the carriage return and the newline of the rank's line. No empty line comes of it. */
+static void a_line_that_is_passed_on_ends_once(void **state)
+{
+    struct scene *scene = scene_new(false);
+
+    (void)state;
+    scene->lines[0].label_size = 0;
+    mst_screen_pass(&scene->screen, &scene->lines[0], "one\r", 4);
+    mst_screen_part(&scene->screen);
+    scene_write(scene, "other\n", 6);
+    mst_screen_pass(&scene->screen, &scene->lines[0], "\ntwo\r", 5);
+    mst_screen_pass(&scene->screen, &scene->lines[0], "\n\n", 2);
+    mst_screen_part(&scene->screen);
+    assert_string_equal(scene->out, "one\r\nother\ntwo\r\n\n");
+    free(scene);
+}
+
 /* Twelve ranks write lines and bars in any order. The terminal has all lines once, in the order in
  * which they ended, and below them the bars as they are. */
 static void lines_and_bars_in_any_order_garble_nothing(void **state)
@@ -421,6 +439,7 @@ int main(void)
         cmocka_unit_test(a_rank_does_not_move_the_cursor),
         cmocka_unit_test(what_follows_an_answer_is_below_it),
         cmocka_unit_test(another_process_finds_a_row_of_its_own),
+        cmocka_unit_test(a_line_that_is_passed_on_ends_once),
         cmocka_unit_test(lines_and_bars_in_any_order_garble_nothing),
     };
 
