@@ -108,6 +108,7 @@ class Run:
         self.before_fault = True
         self.fn_exception: Optional[BaseException] = None
         self.ends: Optional[BaseException] = None  # raised after the run, as it is
+        self.dies = False  # it ends alone, after a failure
         self.preempted: Optional[Preempted] = None
         self.failure: Optional[BaseException] = None  # the cause of the error of the run
         self.faults: List[Fault] = []
@@ -211,7 +212,7 @@ class Run:
                 gc.collect()
         except BaseException as failure:
             return self.ended(failure, EFAILED)
-        return OK if self.ends is None else EFAILED
+        return EFAILED if self.dies else OK
 
     def _abort(self) -> int:
         """On C's thread of the abort callbacks."""
@@ -306,6 +307,7 @@ class Run:
         self.ends = failure
         if code in (0, 75):
             return int(lib.muster_restart_leave(restart))
+        self.dies = True
         return int(lib.muster_restart_fail(restart, code, _text_of(failure, where)))
 
     def failed(self, failure: Exception, where: str) -> int:
@@ -536,7 +538,7 @@ def _escaped(_kind: Any, value: Any, _trace: Any) -> int:
     runs = getattr(local, "runs", None)
     if isinstance(value, Restart) or not runs:
         return int(EINTERRUPTED)
-    runs[-1].ends = value
+    runs[-1].ends, runs[-1].dies = value, True
     return int(ECANCELLED)
 
 
