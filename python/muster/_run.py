@@ -164,7 +164,9 @@ class Run:
 
     def callback(self, kind: str, restart: Any) -> int:
         self.restart = restart
-        return int(getattr(self, "_" + kind)())
+        status = int(getattr(self, "_" + kind)())
+        self.end_child(None)
+        return status
 
     def _precondition(self) -> int:
         try:
@@ -274,6 +276,11 @@ class Run:
 
     # --- what the function raised ---
 
+    def end_child(self, failure: Optional[BaseException]) -> None:
+        """A process that was forked from the function must not return into C: that is its parent's."""
+        if os.getpid() != self.pid and self.job is not None:
+            _end_child(failure)
+
     def told(self) -> bool:
         return bool(lib.muster_restart_interrupted(self.restart))
 
@@ -286,8 +293,7 @@ class Run:
 
     def report(self, failure: BaseException, where: str = "") -> int:
         """The status of a function, or of `where` before it, that raised this."""
-        if os.getpid() != self.pid:
-            _end_child(failure)
+        self.end_child(failure)
         restart = self.restart
         if self.said is not None:
             return self.said
@@ -340,6 +346,7 @@ class Run:
         except BaseException as raised:
             failure = raised
         try:
+            self.end_child(failure)
             return self.returned(failure)
         finally:
             _release(failure)
@@ -477,19 +484,18 @@ def _refuse_groups() -> None:
         )
 
 
-def _exit_code(failure: BaseException) -> int:
+def _exit_code(failure: Optional[BaseException]) -> int:
     """Of SystemExit; Ctrl-C leaves as status 0 does."""
     if not isinstance(failure, SystemExit):
-        return 0 if isinstance(failure, KeyboardInterrupt) else 1
+        return 0 if failure is None or isinstance(failure, KeyboardInterrupt) else 1
     if failure.code is None:
         return 0
     return failure.code if isinstance(failure.code, int) else 1
 
 
-def _end_child(failure: BaseException) -> NoReturn:
-    """A process that was forked from the function must not return into C: that is its parent's."""
+def _end_child(failure: Optional[BaseException]) -> NoReturn:
     code = _exit_code(failure)
-    if not isinstance(failure, SystemExit):
+    if failure is not None and not isinstance(failure, SystemExit):
         sys.excepthook(type(failure), failure, failure.__traceback__)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -165,12 +165,12 @@ def test_nothing_is_raised_behind_the_function(run):
 
 
 def test_a_child_that_was_forked_in_the_function_does_not_go_on_with_it(run):
-    """The function forks, and the child lets an exception out. It ends with its status; its parent
-    goes on."""
+    """The function forks, and a child lets an exception out, or returns. It ends with its status, or
+    with 0; its parent goes on."""
     job = run(3, "plain", "fails forks")
     ends(job)
     same_processes(job)
-    assert [line["status"] for line in said(job, "child")] == ["9"] * 2
+    assert sorted(line["status"] for line in said(job, "child")) == ["0", "0", "9", "9"]
 
 
 def test_a_function_on_another_thread(run):
