@@ -110,6 +110,49 @@ static void a_call_that_is_waited_for_at_once_wakes_one_thread(void **state)
     muster_client_close(client);
 }
 
+/* ---- time ---- */
+
+static _Thread_local bool preempted; /* whenever it looks at the clock */
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names */
+uint64_t __real_mst_system_now_ns(void);
+uint64_t __wrap_mst_system_now_ns(void);
+
+uint64_t __wrap_mst_system_now_ns(void)
+{
+    if (preempted) {
+        (void)poll(NULL, 0, 2);
+    }
+    return __real_mst_system_now_ns();
+}
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
+
+static bool is_to_come(muster_client *client)
+{
+    bool comes;
+
+    mst_lib_lock(client);
+    comes = client->armed || client->rung || client->background == MST_LIB_DRIVES;
+    mst_lib_unlock(client);
+    return comes;
+}
+
+/* A thread loses its processor again and again while it ends a call. The background thread takes
+ * the connection over all the same. */
+static void a_thread_that_is_preempted_hands_the_connection_on(void **state)
+{
+    muster_client *client = library_alone();
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        preempted = true;
+        library_ok(muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL), NULL);
+        preempted = false;
+        assert_true(is_to_come(client));
+    }
+    muster_client_close(client);
+}
+
 /* ---- signals ---- */
 
 static atomic_bool handled, over;
@@ -196,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_that_follow_each_other_wake_one_thread),
         cmocka_unit_test(a_call_that_is_waited_for_at_once_wakes_one_thread),
+        cmocka_unit_test(a_thread_that_is_preempted_hands_the_connection_on),
         cmocka_unit_test(a_signal_ends_a_wait_and_not_the_call),
         cmocka_unit_test(a_wait_beside_another_thread_looks_for_signals),
     };

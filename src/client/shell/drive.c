@@ -374,10 +374,8 @@ static void take_seat(struct muster_client *client, struct mst_lib_waiter *waite
 }
 
 /* The background thread drives after a moment, or at once if a call was started. */
-static void rest(struct muster_client *client)
+static void rest(struct muster_client *client, uint64_t now_ns)
 {
-    uint64_t now_ns = mst_system_now_ns();
-
     if (client->hurry) {
         mst_lib_background_ring(client);
     } else if (!client->rung && !client->armed && now_ns < client->rest_ns) {
@@ -400,7 +398,7 @@ static void hand_on(struct muster_client *client)
 
         (void)pthread_cond_signal(&next->wake);
     } else if (client->background == MST_LIB_PARKED) {
-        rest(client);
+        rest(client, now_ns); /* the time of above: later there would be nothing left to wait for */
     }
 }
 
@@ -574,8 +572,8 @@ static void stay_off(struct muster_client *client)
     take_lock(client);
     if (found > 0 && (kick.revents & POLLIN) == 0) {
         mst_lib_disown(client);
-    } else if (found > 0 && client->background_event == kick.fd) {
-        quiet(client, kick.fd);
+    } else if (client->background_event == kick.fd) {
+        quiet(client, kick.fd); /* also if nothing rang: without a descriptor it looks by itself */
     }
 }
 
@@ -585,7 +583,7 @@ static bool is_taken(struct muster_client *client)
     if (client->driven || !mst_list_empty(&client->waiters)) {
         return true;
     }
-    rest(client);
+    rest(client, mst_system_now_ns());
     return client->armed && !client->hurry;
 }
 
