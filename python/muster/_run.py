@@ -262,8 +262,11 @@ class Run:
         for hook in self.wrapper.hooks[kind]:
             try:
                 hook(self.state(mode))
-            except BaseException:
-                log.warning("a callback of %s failed", kind, exc_info=True)
+            except BaseException as failure:
+                if isinstance(failure, Exception) or kind == "abort":
+                    log.warning("a callback of %s failed", kind, exc_info=True)
+                else:
+                    self.ends = self.ends or failure
 
     def ended(self, failure: BaseException, status: int) -> int:
         """This rank's run ends with it."""
@@ -458,6 +461,9 @@ class Run:
 
     def error(self, status: int, err: Any) -> Optional[BaseException]:
         """What the call of the wrapped function raises."""
+        assigning: Optional[BaseException] = getattr(self.assignment, "failure", None)
+        if self.ends is None and not isinstance(assigning, Exception):
+            self.ends = assigning  # Ctrl-C, there
         if self.ends is not None:
             return self.ends
         if status == lib.MUSTER_EPREEMPTED and self.preempted is not None:
@@ -470,7 +476,7 @@ class Run:
         error = error_of(status, text, err.os_errno)
         error.why = Why(err.why) if err.why in Why.__members__.values() else err.why
         error.cause = self.faults[0] if self.faults else None
-        error.__cause__ = self.failure or getattr(self.assignment, "failure", None)
+        error.__cause__ = self.failure or assigning
         return error
 
 

@@ -393,6 +393,39 @@ def callbacks_fail():
         sys.exit(0)
 
 
+def ctrl_c_in_a_callback():
+    """The first word is where rank 1 is: in one of the last callbacks, or rank 0 where it works the
+    assignment out for all."""
+    where = WORDS[0]
+    struck = []
+
+    def strike(state):
+        if int(os.environ["MUSTER_INDEX"]) == (where != "rank_assignment") and not struck:
+            struck.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(LONG_S)
+
+    def number(places):
+        strike(None)
+
+    strikes = number if where == "rank_assignment" else strike
+
+    @muster.Wrapper(**{where: strikes}, iterations_max=1)
+    def train(call: muster.Call):
+        enter(call)
+        call.job.barrier("met")
+        if where == "terminate":
+            raise ValueError("first")
+        return call.rank
+
+    try:
+        say("returned", value=train())
+    except muster.Failed:
+        say("failed")
+    except KeyboardInterrupt:
+        say("interrupted")
+
+
 def leaves_early():
     """Rank 1 leaves in `initialize`, as by sys.exit()."""
 

@@ -222,6 +222,17 @@ def test_ctrl_c_in_the_function(run):
     assert sorted(rank["size"] for rank in entered(job, 1)) == ["2", "2"]
 
 
+@pytest.mark.parametrize("where, other", [("completion", "returned"), ("terminate", "failed"),
+                                          ("rank_assignment", "failed")])
+def test_ctrl_c_in_the_last_callbacks(run, where, other):
+    """A rank gets a SIGINT in `completion`, `terminate`, or the function of its assignment.
+    `KeyboardInterrupt` is raised there, and the others end as without it."""
+    job = run(2, "ctrl_c_in_a_callback", where, "--max-restarts", 0)
+    ends(job)
+    assert len(said(job, "interrupted")) == 1
+    assert len(said(job, other)) == 1
+
+
 def test_an_exit_with_a_failure_replaces_the_process(run):
     """A rank calls `sys.exit(3)`. That is a failure: the others are told why, and `muster run` starts
     the rank again."""
