@@ -167,10 +167,11 @@ class Call:
 
     @property
     def job(self) -> Job:
-        """The job that is restarted; Invalid if restarts are disabled."""
-        if self._run.job is None:
+        """The job that is restarted; Invalid if restarts are disabled, and the Wrapper has none."""
+        job = self._run.job or self._run.wrapper.job
+        if job is None:
             raise Invalid("restarts are disabled: there is no job", Status.EINVAL)
-        return self._run.job
+        return job
 
     @property
     def faults(self) -> List[Fault]:
@@ -206,7 +207,7 @@ class Call:
 
     def fail(self, text: str, code: int = 1) -> NoReturn:
         """Ends this attempt on all ranks, which begin again. `text` is in the record."""
-        self._run.say(lib.muster_restart_fail(self._c(), code, string_of(text)), EFAILED)
+        self._run.say(lib.muster_restart_fail(self._c(), code, string_of(text)), EFAILED, text)
 
     def again(self) -> NoReturn:
         """All ranks begin again, without a failure."""

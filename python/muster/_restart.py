@@ -142,6 +142,8 @@ class Wrapper:
         self.enabled = enabled
         self.job = job
         self.interrupt = interrupt
+        if job is not None and min_size is not None:
+            raise Invalid("min_size: the job is open already; give it to muster.open", Status.EINVAL)
         self._refuse()
 
     def _options(self, kept: List[Any]) -> Any:
@@ -175,8 +177,6 @@ class Wrapper:
 
     def __call__(self, function: Callable[..., Result]) -> Callable[..., Result]:
         places = _call_parameters(function)
-        if not self.enabled and not places:
-            return function
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -204,6 +204,11 @@ def _call_parameters(function: Callable[..., Any]) -> List[str]:
         raise TypeError(
             f"{function!r} is async: wrap a plain function that calls asyncio.run, so that each "
             "attempt has a loop of its own"
+        )
+    if inspect.isgeneratorfunction(function):
+        raise TypeError(
+            f"{function!r} is a generator, whose lines run when its call is over: wrap a function that "
+            "goes through it"
         )
     names = {"Call", "muster.Call", "Optional[Call]", "Optional[muster.Call]"}
     names |= {"Call | None", "muster.Call | None"}

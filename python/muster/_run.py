@@ -105,6 +105,7 @@ class Run:
         self.call: Optional[Call] = None
         self.result: Any = None
         self.said: Optional[int] = None  # what the function has reported, and is to return
+        self.words = ""  # of it
         self.before_fault = True
         self.fn_exception: Optional[BaseException] = None
         self.ends: Optional[BaseException] = None  # raised after the run, as it is
@@ -287,11 +288,11 @@ class Run:
     def told(self) -> bool:
         return bool(lib.muster_restart_interrupted(self.restart))
 
-    def say(self, status: int, expected: int) -> NoReturn:
+    def say(self, status: int, expected: int, words: str = "") -> NoReturn:
         """It has reported something and is to return that."""
         if status != expected:
             raise error_of(status)
-        self.said = status
+        self.said, self.words = status, words
         raise Done()
 
     def report(self, failure: BaseException, where: str = "") -> int:
@@ -438,11 +439,13 @@ class Run:
         options = self.wrapper._options(self.kept)
         options.disabled = True
         err = ffi.new("struct muster_error *")
+        given = self.wrapper.job
+        client = ffi.NULL if given is None else given._handle.get()
         runs = local.__dict__.setdefault("runs", [])
         runs.append(self)
         try:
             function = lib.muster_python_function_address()
-            status = lib.muster_restart_run(ffi.NULL, options, function, handle, err)
+            status = lib.muster_restart_run(client, options, function, handle, err)
         finally:
             self.over(runs)
         return self.outcome(status, err)
@@ -471,6 +474,10 @@ class Run:
         if status >= 0:
             return None
         text = text_of(err.text) or ""
+        if self.job is None:  # restarts are disabled, and C has kept nothing of what it said
+            text = text or self.words
+        if self.job is None and status == EINTERRUPTED:
+            return Restart("the function is to begin again, and restarts are disabled")
         if err.why == lib.MUSTER_WHY_ABORTED:
             return GiveUp(text)
         error = error_of(status, text, err.os_errno)

@@ -455,6 +455,7 @@ for options, kind, words in (
     ({"initialise": print}, TypeError, ("'initialise'",)),
     ({"initialize": 5}, TypeError, ("initialize", "int")),
     ({"rank_assignment": [muster.Max(2)]}, ValueError, ("assignment",)),
+    ({"min_size": 2, "job": object()}, ValueError, ("min_size", "muster.open")),
 ):
     try:
         muster.Wrapper(**options)
@@ -468,6 +469,12 @@ try:
     muster.restart(later)
 except TypeError as error:
     assert "asyncio.run" in str(error)
+def pieces():
+    yield 1
+try:
+    muster.restart(pieces)
+except TypeError as error:
+    assert "generator" in str(error)
 """
 
 SWITCHED_OFF = """
@@ -476,7 +483,8 @@ import muster
 
 def plain(x):
     return x
-assert muster.Wrapper(enabled=False)(plain) is plain
+assert muster.Wrapper(enabled=False)(plain)(2) == 2
+assert muster.Wrapper(enabled=False)(lambda: muster.current().rank)() == 0
 
 def called(x, call: typing.Optional[muster.Call] = None, *, other: "muster.Call | None" = None):
     assert call is other is muster.current() and call.iteration == 0
@@ -506,6 +514,24 @@ try:
     fails()
 except LookupError as error:
     assert str(error) == "as it is"
+
+@muster.restart
+def ends(how, call: muster.Call):
+    getattr(call, how[0])(*how[1:])
+for how, kind, words in (
+    (("fail", "no disk"), muster.Failed, "no disk"),
+    (("again",), muster.Restart, "restarts are disabled"),
+    (("abort", "no point"), muster.GiveUp, "no point"),
+):
+    try:
+        ends(how)
+    except kind as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(how)
+assert ends(("leave",)) is None
+job = muster.open()
+assert muster.Wrapper(job=job)(lambda: (muster.current().job, muster.current().generation))() == (job, 1)
 """
 
 
@@ -513,7 +539,8 @@ except LookupError as error:
 def test_parameters(env, lines):
     """A parameter has no meaning here: it is accepted with one `DeprecationWarning` of a process. One
     that is misspelt, has a wrong type, or contradicts another one is refused where it is written.
-    Switched off, the function is called once and its exception is raised as it is."""
+    Switched off, the function is called once; its exception is raised as it is, and what it reports as
+    one. A generator is refused."""
     done = subprocess.run(
         [*under(), sys.executable, "-c", lines], env=env, capture_output=True, text=True
     )

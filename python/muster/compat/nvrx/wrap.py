@@ -85,8 +85,8 @@ class Wrapper(MusterWrapper):
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         wrapped = super().__call__(fn)
-        if wrapped is fn:
-            return fn
+        if not self.enabled:
+            return wrapped
 
         @functools.wraps(fn)
         def run(*args: Any, **kwargs: Any) -> Any:
