@@ -109,9 +109,11 @@ class Interruption:
             signal.signal(self.number, before)
 
     def put_into(self, options: Any) -> None:
-        if self.number == 0:
+        """On another thread than the main one a signal would end no system call of Python, and C's
+        handler of it would be in the way of one that the main thread needs."""
+        if self.number == 0 or not self.main:
             options.interrupt_signal = -1
-        elif self.main:
+        else:
             options.interrupt_signal = self.number
             options.keep_handler = True
 

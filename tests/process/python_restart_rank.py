@@ -339,6 +339,38 @@ def on_a_thread():
     say("returned", value=results[0])
 
 
+def two_at_once():
+    """While the function of the job runs on a thread, the main one runs another, of a job of its own."""
+    own = muster.open(job=f"own-{os.environ['RANK']}", index=0, size_of_job=1)
+    met = threading.Event()
+
+    @muster.Wrapper()
+    def train(call: muster.Call):
+        enter(call)
+        if call.iteration > 0:
+            return call.rank * 10
+        met.set()
+        call.job.keys.wait("alone", "alone/1")
+        if call.rank == 1:
+            raise ValueError("a bug")
+        while True:
+            time.sleep(0.001)
+
+    @muster.Wrapper(job=own, export=False)
+    def alone(call: muster.Call):
+        if call.iteration == 0:
+            call.again()
+
+    results = []
+    thread = threading.Thread(target=lambda: results.append(train()))
+    thread.start()
+    met.wait()
+    alone()
+    muster._run._job_of_process(None).keys.put("alone" if os.environ["RANK"] == "0" else "alone/1", "")
+    thread.join()
+    say("returned", value=results[0])
+
+
 def callbacks():
     """Each says its name; rank 1 fails once."""
     order = []

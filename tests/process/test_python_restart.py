@@ -182,6 +182,14 @@ def test_a_function_on_another_thread(run):
     assert len(said(job, "left", "by=Restart")) == 2
 
 
+def test_two_functions_at_once(run):
+    """A wrapped function of one job runs on a thread, and the main thread calls one of another job.
+    Both run, and the first one is interrupted as without the other."""
+    job = run(2, "two_at_once")
+    ends(job)
+    same_processes(job, 2)
+
+
 def test_a_killed_rank_is_replaced(run):
     """A rank is killed. The others are told, and wait for its replacement in their processes."""
     job = run(3, "plain", "killed sleeps", "--min-size", 3, "--max-restarts", 1)
