@@ -23,6 +23,7 @@ TEXT_MAX = 1000
 class Local(threading.local):
     needs: Optional[List[Any]] = None  # per-worker values of the arguments that are pickled now
     task: Any = None  # what this thread of a worker runs
+    forked = False  # by that: this is a child of the worker
 
 
 local = Local()

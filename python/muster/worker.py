@@ -23,7 +23,8 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, TypeVar, Union
+import traceback
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from . import _job
 from . import _pickled as pickled
@@ -159,12 +160,16 @@ class Function:
                 result = self._run(task, data, size, kind, parts, count)
             if stopper is not None:
                 stopper.inside = False
+            if local.forked:
+                _end_child(None)
             if result is None:
                 return lib.MUSTER_OK
             return self._give(task, result)
         except BaseException as failure:
             if stopper is not None:
                 stopper.inside = False
+            if local.forked:
+                _end_child(failure)
             return self._fail(task, failure)
         finally:
             local.task = None
@@ -288,6 +293,33 @@ def _drop(number: Any) -> None:
 
 ffi.def_extern(name="muster_python_task", error=lib.MUSTER_EFAILED)(_run)
 ffi.def_extern(name="muster_python_drop")(_drop)
+
+
+def _in_child() -> None:
+    local.forked = local.task is not None
+
+
+def _end_child(failure: Optional[BaseException]) -> NoReturn:
+    """A function has forked, and this is the child, which has come out of it. The attempt is its
+    parent's, and so are the connections: the child ends as a program would."""
+    code = 0
+    if isinstance(failure, SystemExit) and (failure.code is None or isinstance(failure.code, int)):
+        code = (failure.code or 0) & 0xFF
+    elif isinstance(failure, SystemExit):
+        print(failure.code, file=sys.stderr)
+        code = 1
+    elif failure is not None:
+        traceback.print_exception(type(failure), failure, failure.__traceback__)
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # none, or closed
+            pass
+    os._exit(code)
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _call_code(code: bytes, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:

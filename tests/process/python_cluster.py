@@ -149,6 +149,16 @@ def lines_of_errors(job):
         c.dismiss()
 
 
+def forks(job):
+    with Coordinator(job) as c:
+        pids = {one.pid for one in c.workers()}
+        ended = c.map(steps.forks, ["returns", "raises", "exits"])
+        assert c.fetch(ended) == [0, 1, 3]
+        assert c.fetch(c.map(steps.square, range(50))) == [x * x for x in range(50)]
+        assert pids <= {one.pid for one in c.workers()} and c.counts().put_back == 0
+        c.dismiss()
+
+
 def per_worker(job):
     with Coordinator(job) as c:
         until(lambda: c.counts().workers_present == 2)

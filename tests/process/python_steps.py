@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import sys
 import threading
 import time
 
@@ -85,6 +86,19 @@ def unreadable():
 @worker.function
 def exits():
     raise SystemExit(3)
+
+
+@worker.function
+def forks(how):
+    """A child comes out of the function: the status that it ends with."""
+    pid = os.fork()
+    if pid != 0:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if how == "raises":
+        raise Broken("in the child", 1)
+    if how == "exits":
+        sys.exit(3)
+    return "the child's"
 
 
 @worker.function

@@ -102,6 +102,12 @@ def test_mistakes_are_one_line(run):
         assert re.fullmatch(wanted, line), line
 
 
+def test_a_child_that_comes_out_of_a_function_ends(run):
+    """A function forks, and its child returns from it, raises, or exits. The child ends with 0, 1 or
+    its status, and reports nothing: the closure's result is that of the worker."""
+    well(run("forks"))
+
+
 def test_values_on_each_worker(run):
     """Each worker has an iterator of its own shard of a dataset, and a model that it builds once. A
     closure gets that of its worker, at any depth of its arguments; another iterator begins anew.
