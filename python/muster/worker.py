@@ -54,6 +54,7 @@ FLAGS = {
     "threads": lib.MUSTER_FUNCTION_THREADS,
 }
 MARK = "__muster_function__"
+SIGNALS = "MUSTER_WORKER_SIGNALS"  # the setting, which C reads
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 
@@ -242,8 +243,6 @@ class Function:
         return status
 
     def _fail(self, task: Any, failure: BaseException) -> int:
-        if isinstance(failure, KeyboardInterrupt):
-            _interrupted.append(failure)
         if failure.__traceback__ is not None:  # without the frame of this module
             failure.__traceback__ = _below(failure.__traceback__)
         text = pickled.line_of(failure).encode(errors="replace").replace(b"\0", b"")
@@ -280,7 +279,6 @@ _numbers = itertools.count(1)
 _loaded: Dict[bytes, Callable[..., Any]] = {}
 _jobs: List[Any] = []  # of what serves now
 _stoppers: List[_Stopper] = []  # where functions run on the main thread
-_interrupted: List[BaseException] = []  # Ctrl-C, in a function
 
 
 def _run(task: Any, number: int, data: Any, size: int, kind: int, parts: Any, count: int) -> int:
@@ -428,10 +426,31 @@ def _wanted(functions: Any, code: bool) -> List[Function]:
     return wanted
 
 
-def _signals() -> str:
-    """Ctrl-C drains a worker whose SIGINT is Python's, and Python raises KeyboardInterrupt then."""
-    main = threading.current_thread() is threading.main_thread()
-    return "TERM,INT" if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler else "TERM"
+class _CtrlC:
+    """Of a worker whose SIGINT is Python's: the first one drains it, which C does, and KeyboardInterrupt
+    comes when what runs has ended; at the next one it comes in the function that runs."""
+
+    def __init__(self, options: Dict[str, Any]) -> None:
+        chosen = options.get("signals") is not None or SIGNALS in os.environ
+        main = threading.current_thread() is threading.main_thread()
+        python = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self.ours = main and python and not chosen
+        self.came = False
+        if self.ours:
+            options["signals"] = "TERM,INT"
+
+    def begin(self) -> None:
+        if self.ours:
+            signal.signal(signal.SIGINT, self._came)
+
+    def _came(self, number: int, frame: Any) -> None:
+        if self.came:
+            signal.default_int_handler(number, frame)
+        self.came = True
+
+    def end(self) -> None:
+        if self.ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def serve(
@@ -448,9 +467,9 @@ def serve(
     "worker"; None: muster.open does it. code: also runs functions that a coordinator sends by
     cloudpickle. Options are those of struct muster_worker_options: cluster, slots, cancel_grace (in
     seconds), signals, scratch. Fenced: this process was replaced; KeyboardInterrupt: Ctrl-C, once the
-    function that runs has ended."""
+    function that runs has ended, or at a second Ctrl-C in it."""
     served = _wanted(functions, code)
-    options.setdefault("signals", _signals())
+    ctrl_c = _CtrlC(options)
     given, kept = options_of(lib.muster_worker_options_init, options, "muster.worker.serve")
     err = ffi.new("struct muster_error *")
     out = ffi.new("muster_worker **")
@@ -465,10 +484,10 @@ def serve(
             del kept[:]
             try:
                 _register(out[0], served)
+                ctrl_c.begin()
                 check(lib.muster_worker_serve(out[0], err), err)
-                if _interrupted:
-                    raise KeyboardInterrupt
             finally:
+                ctrl_c.end()
                 lib.muster_worker_close(out[0])
     finally:
         del _jobs[-1]
@@ -476,6 +495,8 @@ def serve(
             _stoppers.pop().end()
         if own is not None:
             own.close()
+    if ctrl_c.came:
+        raise KeyboardInterrupt
 
 
 # ---- for functions ----

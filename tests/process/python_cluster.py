@@ -233,6 +233,32 @@ def cancels(job):
         c.dismiss()
 
 
+def interrupts_workers(job):
+    with Coordinator(job, policy="isolate") as c:
+        def runs(name, count):
+            """A function that waits for that, whose worker has got Ctrl-C and shows it."""
+            value = c.schedule(steps.waits, (name,))
+            until(lambda: len(lines("waits")) == count)
+            pid = int(lines("waits")[-1])
+            os.kill(pid, signal.SIGINT)
+            until(lambda: any(one.pid == pid and one.state.name == "DRAINING" for one in c.workers()))
+            return value, pid
+
+        def replaced(pid):
+            return all(one.pid != pid for one in c.workers())
+
+        value, pid = runs("go", 1)
+        (HOLD / "go").touch()
+        assert value.fetch() == pid
+        until(lambda: replaced(pid))
+        value, pid = runs("never", 2)
+        os.kill(pid, signal.SIGINT)
+        assert str(value.exception()) == "KeyboardInterrupt"
+        until(lambda: replaced(pid))
+        assert c.counts().failures == 1
+        c.dismiss()
+
+
 def stops(job):
     """Functions that do not look at whether they are cancelled."""
     with Coordinator(job, policy="isolate", cancel_grace=30) as c:

@@ -205,6 +205,14 @@ def test_a_worker_ends_at_a_signal(env, serve, started, number):
     well(coordinator)
 
 
+def test_ctrl_c_lets_a_function_end(run):
+    """A worker gets SIGINT while it runs a function. The function ends, its value arrives, and the
+    worker leaves with 130. At a second SIGINT there is `KeyboardInterrupt` in the function."""
+    job = run("interrupts_workers", "--max-restarts", 4)
+    well(job)
+    assert len(job.log.having("ended with status 130")) == 2, job.log.lines
+
+
 def test_mistakes_of_a_worker_are_one_line(env):
     """A worker is started without a module, with one that declares nothing, or without a service. It
     says so in one line."""
