@@ -77,9 +77,13 @@ def part_of(data: Any, kind: int) -> Tuple[Dict[str, Any], Any]:
 # ---- exceptions ----
 
 
+def _line_of(failure: BaseException) -> str:
+    return "".join(traceback.format_exception_only(type(failure), failure)).strip()
+
+
 def line_of(failure: BaseException) -> str:
     """One line for people: what was raised, and where."""
-    text = " ".join("".join(traceback.format_exception_only(type(failure), failure)).split())
+    text = " ".join(_line_of(failure).split())
     frames = traceback.extract_tb(failure.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return text[: TEXT_MAX - len(where)] + where
@@ -98,10 +102,15 @@ def _chain(failure: BaseException) -> List[Tuple[str, BaseException]]:
     return chain
 
 
+def forget_variables(failure: BaseException) -> None:
+    for _, one in _chain(failure):
+        traceback.clear_frames(one.__traceback__)
+
+
 def _portable(failure: BaseException) -> Any:
     if isinstance(failure, Exception):  # SystemExit would end the coordinator
         return failure
-    return RemoteError("".join(traceback.format_exception_only(type(failure), failure)).strip())
+    return RemoteError(_line_of(failure))
 
 
 def _pickle_of(link: str, failure: BaseException) -> bytes:
@@ -111,8 +120,8 @@ def _pickle_of(link: str, failure: BaseException) -> bytes:
             return data
     except Exception:  # whatever its own reduction raises
         pass
-    name = f"{type(failure).__module__}.{type(failure).__qualname__}"
-    return pickle.dumps((link, RemoteError(f"{name}: {str(failure)[:TEXT_MAX]}")), PROTOCOL)
+    text = _line_of(failure)[:TEXT_MAX]  # also of one that cannot be printed
+    return pickle.dumps((link, RemoteError(text)), PROTOCOL)
 
 
 def parts_of_exception(failure: BaseException) -> List[bytes]:

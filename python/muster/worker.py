@@ -188,6 +188,10 @@ class Function:
             if kind == PICKLE:
                 return self._apart(result) if self.borrow else result
             return self._keep(task, iter(result) if kind == ITERATE else result)
+        except BaseException as failure:
+            if self.borrow:  # its traceback has the variables of the function
+                pickled.forget_variables(failure)
+            raise
         finally:
             if self.borrow:
                 args = kwargs = result = None

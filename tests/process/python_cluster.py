@@ -108,6 +108,9 @@ def errors(job):
         raises(steps.Broken, c.join)
         assert isinstance(c.schedule(steps.unreadable).exception(), cluster.RemoteError)
         assert "unreadable" in str(raises(cluster.RemoteError, c.join).__cause__)
+        failure = c.schedule(steps.unprintable).exception()
+        assert str(failure) == "python_steps.Unprintable: <exception str() failed>", str(failure)
+        raises(cluster.RemoteError, c.join)
         assert str(c.schedule(steps.exits).exception()) == "SystemExit: 3"
         raises(cluster.RemoteError, c.join)
         assert c.schedule(steps.flaky, ("retry",), retries=2).fetch() == 3
@@ -381,6 +384,9 @@ def arrays(job):
         c.fetch([c.schedule(steps.array_facts, (array,)) for _ in range(16)])
         sums = sum(c.fetch([c.schedule(steps.sums_of_kept) for _ in range(4)]), [])
         assert sums and set(sums) <= {number * 1e5 for number in range(8)}
+        broken = c.schedule(steps.breaks_with_what_it_borrowed, (array.ravel(),)).exception()
+        assert isinstance(broken, steps.Broken) and broken.number == 499999, repr(broken)
+        raises(steps.Broken, c.join)
         kept = c.schedule(steps.keeps_what_it_borrowed, (array,)).exception()
         say(f"{type(kept).__name__}: {kept}")
         raises(muster.Invalid, c.join)

@@ -83,6 +83,33 @@ def unreadable():
     raise Unreadable("one", "two")
 
 
+class Unprintable(Exception):
+    """Neither its text nor its pickle can be made."""
+
+    def __str__(self):
+        raise RuntimeError("it has no text")
+
+    __repr__ = __str__
+    __reduce__ = __str__
+
+
+@worker.function
+def unprintable():
+    raise Unprintable("x")
+
+
+class Unmade:
+    """Its pickle cannot be read."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+@worker.function
+def returns_what_cannot_be_read():
+    return Unmade()
+
+
 @worker.function
 def exits():
     raise SystemExit(3)
@@ -239,6 +266,12 @@ def sums_of_kept():
 @worker.function(borrow=True)
 def keeps_what_it_borrowed(array):
     kept.append(array)
+
+
+@worker.function(borrow=True)
+def breaks_with_what_it_borrowed(array):
+    part = array[1:]
+    breaks(len(part))
 
 
 @worker.function

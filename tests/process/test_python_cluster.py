@@ -67,7 +67,7 @@ def test_values(run):
 def test_exceptions(run):
     """A function raises. `fetch` raises the same exception, with what it came from and the worker's
     traceback as its causes; so do `join`, `done` and `schedule`, one of them, once, also when the
-    value was thrown away. What cannot be pickled arrives as text. An exception that the function
+    value was thrown away. What cannot be pickled, or printed, arrives as text. An exception that the function
     marks as worth another attempt is raised when no retry is left. A state server and a time limit
     have classes of their own, named as ClusterCoordinator's, and `muster`'s as bases."""
     well(run("errors"))
@@ -155,7 +155,8 @@ def test_asyncio(run):
 def test_arrays_travel_beside_the_pickle(run):
     """Arrays of megabytes are arguments and results. They travel as parts of their own; a result's
     array is the memory that arrived, and lives as long as it is used. A function's array is its own
-    to change, or with `borrow` the message itself, read-only: to keep one is an error that says so.
+    to change, or with `borrow` the message itself, read-only: to keep one is an error that says so,
+    to raise with one at hand is not.
     More than a message is `Limit`."""
     job = run("arrays")
     well(job)
