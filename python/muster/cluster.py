@@ -16,6 +16,7 @@ guide."""
 
 import array
 import concurrent.futures
+import copy
 import dataclasses
 import importlib
 import itertools
@@ -352,32 +353,39 @@ class RemoteValue:
         self._settled(status, out, err)
 
     def _settled(self, status: int, out: Any, err: Any) -> None:
-        """What C said becomes the outcome, once."""
-        with self._coordinator._lock:
-            if self._state != PENDING:
-                return
-            if status == lib.MUSTER_OK:
-                self._take(out)
-            else:
-                self._take_failure(status, out, err)
-
-    def _take(self, out: Any) -> None:
-        if out.count == 1 and out.type == PICKLE:
-            self._outcome = pickle.loads(ffi.buffer(out.data, out.size))
-        elif out.count == 0:
-            self._outcome = None
-        elif out.type == PICKLE:
-            self._outcome = self._with_buffers(out)
+        """What C said becomes the outcome, once. What is unpickled runs code of its own, without a lock."""
+        if status == lib.MUSTER_OK:
+            state, outcome = self._read(out)
         else:
-            parts = [pickled.bytes_of_part(out.parts[i]) for i in range(out.count)]
-            self._outcome = parts[0] if len(parts) == 1 else parts
-        self._state = VALUE
+            state, outcome = FAILED, self._read_failure(status, out, err)
+        with self._coordinator._lock:
+            if self._state == PENDING:
+                self._state, self._outcome = state, outcome
+
+    def _read(self, out: Any) -> Tuple[int, Any]:
+        try:
+            return VALUE, self._value(out)
+        except Exception as why:  # its class is not here, or whatever that raises
+            failure = RemoteError(f"a value that cannot be read here: {why!r}")
+            failure.__cause__ = why
+            return FAILED, failure
+
+    def _value(self, out: Any) -> Any:
+        if out.count == 1 and out.type == PICKLE:
+            return pickle.loads(ffi.buffer(out.data, out.size))
+        if out.count == 0:
+            return None
+        if out.type == PICKLE:
+            return self._with_buffers(out)
+        parts = [pickled.bytes_of_part(out.parts[i]) for i in range(out.count)]
+        return parts[0] if len(parts) == 1 else parts
 
     def _with_buffers(self, out: Any) -> Any:
         """Arrays in the value are the memory of the result itself: it lives as long as they do."""
-        if not self._lent:
-            self._closure, self._lent = ffi.gc(self._closure, lib.muster_closure_release), True
-        kept = self._closure
+        with self._coordinator._lock:
+            if not self._lent:
+                self._closure, self._lent = ffi.gc(self._closure, lib.muster_closure_release), True
+            kept = self._closure
 
         def view(part: Any) -> Any:
             return ffi.buffer(ffi.gc(ffi.cast("char *", part.data), lambda _, kept=kept: None), part.size)
@@ -385,23 +393,19 @@ class RemoteValue:
         views = [view(out.parts[i]) for i in range(1, out.count)]
         return pickle.loads(ffi.buffer(out.data, out.size), buffers=views)
 
-    def _take_failure(self, status: int, out: Any, err: Any) -> None:
+    def _read_failure(self, status: int, out: Any, err: Any) -> BaseException:
         struct = ffi.new("struct muster_failure *")
-        failed = lib.muster_closure_failure(self._closure, struct)
         text = _error_text(err)
-        if not failed and status == lib.MUSTER_ECANCELLED and self._coordinator._closed:
-            self._outcome = ClosureAbortedError(text, Status(status))
-            self._state = FAILED
-            return
-        if not failed:
+        if not lib.muster_closure_failure(self._closure, struct):
+            if status == lib.MUSTER_ECANCELLED and self._coordinator._closed:
+                return ClosureAbortedError(text, Status(status))
             check(status, err)  # of the call: it has not ended
         parts = [
             pickled.bytes_of_part(out.parts[i])
             for i in range(out.count)
             if out.parts[i].type == lib.MUSTER_PART_ERROR
         ]
-        self._outcome = _raised(status, text, _failure_of(struct), parts)
-        self._state = FAILED
+        return _raised(status, text, _failure_of(struct), parts)
 
 
 class PerWorkerValue:
@@ -489,13 +493,16 @@ def _each(structure: Any, function: Callable[[RemoteValue], Any]) -> Any:
     """The structure with function(value) instead of each RemoteValue in it."""
     if isinstance(structure, RemoteValue):
         return function(structure)
+    # Lists, not generators: these would turn a StopIteration of a function into another error.
     if isinstance(structure, dict):
-        items = [(key, _each(value, function)) for key, value in structure.items()]
-        return type(structure)(items) if type(structure) is not dict else dict(items)
+        made = copy.copy(structure)  # with what it has besides: a default
+        for key, value in structure.items():
+            made[key] = _each(value, function)
+        return made
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
-        return type(structure)(*(_each(value, function) for value in structure))
+        return type(structure)(*[_each(value, function) for value in structure])
     if isinstance(structure, (list, tuple, set, frozenset)):
-        return type(structure)(_each(value, function) for value in structure)
+        return type(structure)([_each(value, function) for value in structure])
     return structure
 
 
@@ -532,6 +539,7 @@ class _Watcher:
         if self.descriptor < 0:
             raise Error("no descriptor is left to watch closures with", Status.ELIMIT)
         self.stop_read, self.stop_write = os.pipe()
+        self.stopped = False
         self.thread = threading.Thread(target=self._run, name="muster.cluster", daemon=True)
         self.thread.start()
 
@@ -550,7 +558,7 @@ class _Watcher:
         poll = select.poll()
         poll.register(self.descriptor, select.POLLIN)
         poll.register(self.stop_read, select.POLLIN)
-        while True:
+        while not self.stopped:  # by a callback, which has closed the descriptors
             ready = [descriptor for descriptor, _ in poll.poll()]
             if self.stop_read in ready:
                 return
@@ -572,9 +580,10 @@ class _Watcher:
                 self.pending = [one for i, one in enumerate(listed) if i not in gone]
         for place in over:
             value, callback = listed[place]
-            _call_back(callback, value)
+            _call_back(callback, value, BaseException)  # the thread has others to call
 
     def stop(self) -> None:
+        self.stopped = True
         os.write(self.stop_write, b"x")
         if threading.current_thread() is not self.thread:
             self.thread.join()
@@ -589,10 +598,14 @@ class _Watcher:
         os.close(self.stop_write)
 
 
-def _call_back(callback: Callable[[RemoteValue], object], value: RemoteValue) -> None:
+def _call_back(
+    callback: Callable[[RemoteValue], object],
+    value: RemoteValue,
+    caught: Type[BaseException] = Exception,
+) -> None:
     try:
         callback(value)
-    except Exception:
+    except caught:
         logging.getLogger("muster").exception("a callback of a closure has raised")
 
 
@@ -1030,11 +1043,11 @@ class Coordinator:
                 value = one()
                 if value is not None and lib.muster_closure_number(value._closure) == number:
                     return value
-            for place, closure in enumerate(self._orphans):
-                if lib.muster_closure_number(closure) == number:
-                    del self._orphans[place]
-                    return RemoteValue(self, closure)
-        return None
+            # Taken out: whatever is collected meanwhile may release those that are in the list.
+            orphans, self._orphans = self._orphans, []
+            found = [one for one in orphans if lib.muster_closure_number(one) == number]
+            self._orphans += [one for one in orphans if one not in found]
+            return RemoteValue(self, found[0]) if found else None
 
     def _leave(self, closure: Any, state: int) -> None:
         """Nobody has its RemoteValue any more. Its exception is wanted all the same."""

@@ -2,6 +2,7 @@
 """A coordinator in Python: python_cluster.py MODE, with python_steps.py on the workers."""
 
 import asyncio
+import collections
 import concurrent.futures
 import gc
 import os
@@ -61,6 +62,8 @@ def values(job):
         assert c.done()
         assert c.fetch({"list": many, "other": (many[2], "text")}) == {
             "list": [x * x for x in range(3000)], "other": (4, "text")}
+        given = collections.defaultdict(list, a=many[3])
+        assert c.fetch(given)["b"] == [] and c.fetch(given)["a"] == 9
         assert c.fetch(c.schedule_many(steps.give, "ab", [1, 2])) == [
             (("a", 1), {}), (("b", 2), {})]
         assert sorted(value.fetch() for value in as_completed(c.map(steps.square, range(50)))) == [
@@ -111,6 +114,12 @@ def errors(job):
         failure = c.schedule(steps.unprintable).exception()
         assert str(failure) == "python_steps.Unprintable: <exception str() failed>", str(failure)
         raises(cluster.RemoteError, c.join)
+        raises(StopIteration, c.fetch, [c.schedule(steps.ends)])
+        raises(StopIteration, c.join)
+        value = c.schedule(steps.returns_what_cannot_be_read)
+        assert isinstance(value.exception().__cause__, ValueError)
+        assert raises(cluster.RemoteError, value.fetch) is value.exception()
+        c.join()
         assert str(c.schedule(steps.exits).exception()) == "SystemExit: 3"
         raises(cluster.RemoteError, c.join)
         assert c.schedule(steps.flaky, ("retry",), retries=2).fetch() == 3
@@ -357,6 +366,39 @@ def waits_async(job):
         called = threading.Event()
         c.schedule(steps.nothing).add_done_callback(lambda value: called.set())
         assert called.wait(60)
+        c.dismiss()
+
+
+def callbacks(job):
+    with Coordinator(job, policy="isolate") as c:
+        for wrong in (ValueError, SystemExit, KeyboardInterrupt):
+            called = threading.Event()
+
+            def fails(value):
+                called.set()
+                raise wrong
+
+            c.schedule(steps.waits, (wrong.__name__,)).add_done_callback(fails)
+            (HOLD / wrong.__name__).touch()
+            assert called.wait(60)
+        ended = c.schedule(steps.nothing)
+        ended.fetch()
+        raises(KeyboardInterrupt, ended.add_done_callback, fails)  # on this thread
+        closed = threading.Event()
+
+        def closes(value):
+            c.close()
+            closed.set()
+
+        c.schedule(steps.waits, ("closes",)).add_done_callback(closes)
+        left = c.schedule(steps.waits, ("never",))
+        told = threading.Event()
+        left.add_done_callback(lambda value: told.set())
+        (HOLD / "closes").touch()
+        assert closed.wait(60) and told.wait(60)
+        assert isinstance(left.exception(), muster.Cancelled)
+        until(lambda: all(one.name != "muster.cluster" for one in threading.enumerate()))
+    with Coordinator(job) as c:
         c.dismiss()
 
 

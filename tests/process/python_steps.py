@@ -111,6 +111,11 @@ def returns_what_cannot_be_read():
 
 
 @worker.function
+def ends():
+    return next(iter(()))
+
+
+@worker.function
 def exits():
     raise SystemExit(3)
 

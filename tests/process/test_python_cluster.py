@@ -67,7 +67,7 @@ def test_values(run):
 def test_exceptions(run):
     """A function raises. `fetch` raises the same exception, with what it came from and the worker's
     traceback as its causes; so do `join`, `done` and `schedule`, one of them, once, also when the
-    value was thrown away. What cannot be pickled, or printed, arrives as text. An exception that the function
+    value was thrown away. What cannot be pickled, or printed, arrives as text; so does what cannot be read. An exception that the function
     marks as worth another attempt is raised when no retry is left. A state server and a time limit
     have classes of their own, named as ClusterCoordinator's, and `muster`'s as bases."""
     well(run("errors"))
@@ -149,6 +149,12 @@ def test_asyncio(run):
     cancelled by a time limit. The loop runs meanwhile. Under FAIL_FAST the failure that was awaited
     is raised by `join` too, once."""
     well(run("waits_async"))
+
+
+def test_callbacks_of_closures(run):
+    """A callback raises an error, `SystemExit`, and `KeyboardInterrupt`; another one closes the
+    coordinator. All others are called, and the thread that calls them ends with the coordinator."""
+    well(run("callbacks"))
 
 
 @needs("numpy")
