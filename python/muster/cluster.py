@@ -15,6 +15,7 @@ Named as tf.distribute.coordinator.ClusterCoordinator and its values. docs/pytho
 guide."""
 
 import array
+import atexit
 import concurrent.futures
 import copy
 import dataclasses
@@ -40,6 +41,7 @@ from typing import (
     NoReturn,
     Optional,
     Sequence,
+    Set,
     Tuple,
     Type,
     Union,
@@ -669,6 +671,7 @@ class Coordinator:
             raise
         del kept[:]
         self._memory = self._hold()
+        _coordinators.add(self)
         self._job._before_close.append(weakref.WeakMethod(self.close))
 
     def _open(self, given: Any, timeout: Optional[float]) -> Any:
@@ -719,6 +722,9 @@ class Coordinator:
     # ---- scheduling ----
 
     def _target(self, fn: Any, raw: bool = False) -> _Target:
+        """Of what is sent none is kept: the next one may hold other values."""
+        if not isinstance(fn, str) and getattr(fn, MARK, None) is None:
+            return self._make_target(fn, raw)
         known = self._targets.get((fn, raw) if raw else fn)
         if known is None:
             known = self._targets[(fn, raw) if raw else fn] = self._make_target(fn, raw)
@@ -794,7 +800,11 @@ class Coordinator:
         and total (time limits in seconds), retries (after Retry), crash_retries, exhausted_retries."""
         if self._due is not None:
             self._raise_due()
-        target = self._target(fn, raw)
+        return self._schedule(self._target(fn, raw), args, kwargs, timeout, options)
+
+    def _schedule(
+        self, target: _Target, args: Any, kwargs: Any, timeout: Optional[float], options: Dict[str, Any]
+    ) -> RemoteValue:
         data, buffers, needs = self._parts(target, args, kwargs)
         out, err = ffi.new("muster_closure **"), ffi.new("struct muster_error *")
         if options or needs:
@@ -897,21 +907,20 @@ class Coordinator:
             some = list(itertools.islice(calls, BATCH))
             if not some:
                 return values
-            values += self._map_batch(fn, raw, given, options, some, end)
+            values += self._map_batch(target, given, options, some, end)
 
     schedule_many = map
 
     def _map_batch(
-        self, fn: Any, raw: bool, given: Any, options: Dict[str, Any], some: List[Tuple[Any, ...]],
+        self, target: _Target, given: Any, options: Dict[str, Any], some: List[Tuple[Any, ...]],
         end: Optional[float],
     ) -> List[RemoteValue]:
-        target = self._target(fn, raw)
         made: List[bytes] = []
         for args in some:
             data, buffers, needs = self._parts(target, args, None)
             if buffers or needs or data is None:  # one of many parts is one of its own
                 left = None if end is None else max(0.0, end - time.monotonic())
-                return [self.schedule(fn, args, timeout=left, raw=raw, **options) for args in some]
+                return [self._schedule(target, args, None, left, options) for args in some]
             made.append(data)
         sizes = array.array("I", map(len, made))
         joined = b"".join(made)
@@ -1198,6 +1207,26 @@ class Coordinator:
 
 
 ClusterCoordinator = Coordinator
+_coordinators: "weakref.WeakSet[Coordinator]" = weakref.WeakSet()  # open, or not collected yet
+
+
+def _in_child() -> None:
+    """A coordinator is dead there: what it shares with its parent is its parent's, and no thread is
+    there to let go of a lock."""
+    for coordinator in _coordinators:
+        coordinator._lock = threading.RLock()
+        coordinator._clearing = threading.Lock()
+        coordinator._watcher = None
+        coordinator._orphans = []
+        coordinator._closed = True
+    for executor in _executors:
+        executor._mutex = threading.Lock()
+        executor._futures = weakref.WeakSet()
+        executor._shut = True
+    _executors.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _code_of(fn: Any, name: str) -> bytes:
@@ -1257,6 +1286,7 @@ class Executor(concurrent.futures.Executor):
         self._mutex = threading.Lock()
         self._futures: "weakref.WeakSet[_Future]" = weakref.WeakSet()
         self._shut = False
+        _executors.add(self)
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A Future of fn(*args, **kwargs): fn as for Coordinator.schedule."""
@@ -1274,6 +1304,7 @@ class Executor(concurrent.futures.Executor):
         closed then, or else when the last one has."""
         with self._mutex:
             first, self._shut = not self._shut, True
+            _executors.discard(self)
             pending = [future for future in self._futures if not future.done()]
         if cancel_futures:
             for future in pending:
@@ -1284,7 +1315,7 @@ class Executor(concurrent.futures.Executor):
             if first and self._own:
                 self._close()
         elif first and self._own:
-            threading.Thread(target=self._close_later, args=(pending,), daemon=True).start()
+            threading.Thread(target=self._close_later, args=(pending,)).start()  # the program waits for it
 
     def _close_later(self, pending: List[Any]) -> None:
         concurrent.futures.wait(pending)
@@ -1296,3 +1327,15 @@ class Executor(concurrent.futures.Executor):
                 self.coordinator.dismiss()
         finally:
             self.coordinator.close()
+
+
+_executors: Set[Executor] = set()  # not shut down
+
+
+def _at_exit() -> None:
+    """As the standard library's: a program ends when all that it has submitted has."""
+    for executor in list(_executors):
+        executor.shutdown()
+
+
+atexit.register(_at_exit)

@@ -14,6 +14,7 @@
 guide."""
 
 import argparse
+import functools
 import importlib
 import itertools
 import os
@@ -54,6 +55,7 @@ FLAGS = {
     "threads": lib.MUSTER_FUNCTION_THREADS,
 }
 MARK = "__muster_function__"
+CODE_KEPT = 1 << 16  # bytes: a function that holds more is loaded for each call
 SIGNALS = "MUSTER_WORKER_SIGNALS"  # the setting, which C reads
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
@@ -280,7 +282,7 @@ _functions: Dict[Tuple[str, int], Function] = {}  # what was declared
 _commands: Dict[Tuple[str, int], Tuple[List[bytes], int]] = {}
 _served: List[Function] = []  # by the number that C has
 _numbers = itertools.count(1)
-_loaded: Dict[bytes, Callable[..., Any]] = {}
+_loaded = functools.lru_cache(maxsize=64)(pickle.loads)  # functions that were sent
 _jobs: List[Any] = []  # of what serves now
 _stoppers: List[_Stopper] = []  # where functions run on the main thread
 
@@ -325,10 +327,8 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def _call_code(code: bytes, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
-    called = _loaded.get(code)
-    if called is None:
-        called = _loaded[code] = pickle.loads(code)
-    return called(*args, **kwargs)
+    load = _loaded if len(code) <= CODE_KEPT else pickle.loads
+    return load(code)(*args, **kwargs)
 
 
 # ---- declaring ----

@@ -2,6 +2,7 @@
 """A coordinator in Python: python_cluster.py MODE, with python_steps.py on the workers."""
 
 import asyncio
+import atexit
 import collections
 import concurrent.futures
 import gc
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 
 import muster
 import python_steps as steps
@@ -337,6 +339,51 @@ def executor(job):
         assert list(pool.map(lambda x: x + 1, [1, 2])) == [2, 3]
 
 
+left = []  # until the program ends
+
+
+def leaves_work(_job, shut=False):
+    """The program ends while a function runs."""
+    pool = Executor(muster.open(role="worker", index=9), dismiss=True)
+    pool.submit(steps.waits, "go").add_done_callback(lambda future: say("ended", future.result() > 0))
+    until(lambda: lines("waits"))
+    left.append(pool)
+    if shut:
+        pool.shutdown(wait=False)
+        timer = threading.Timer(0.3, (HOLD / "go").touch)
+        timer.daemon = True
+        timer.start()
+    else:
+        atexit.register((HOLD / "go").touch)
+
+
+def leaves_work_shut(job):
+    leaves_work(job, shut=True)
+
+
+def forked(job):
+    with Coordinator(job, policy="isolate") as c, Executor(c) as pool:
+        future = pool.submit(steps.waits, "go")
+        until(lambda: lines("waits"))
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                raises(muster.Error, c.schedule, steps.nothing)
+                raises(RuntimeError, pool.submit, steps.nothing)
+                pool.shutdown()
+                c.close()
+                code = 0
+            finally:
+                os._exit(code)
+        ended = []
+        until(lambda: ended or ended.extend(code for at, code in [os.waitpid(pid, os.WNOHANG)] if at))
+        assert ended == [0]
+        (HOLD / "go").touch()
+        assert future.result(60) > 0
+        c.dismiss()
+
+
 def waits_async(job):
     async def many(c):
         assert await asyncio.gather(*(c.schedule(steps.square, (x,)) for x in range(200))) == [
@@ -484,6 +531,18 @@ def code(job):
     with Coordinator(job, code=True) as c:
         assert c.fetch(c.map(lambda x: x + shift, range(3))) == [5, 6, 7]
         assert c.schedule(steps.square, (4,)).fetch() == 16
+        shift = 6
+        assert c.schedule(lambda: shift).fetch() == 6
+        function = lambda: shift  # noqa: E731 (it is to be collected)
+        assert c.schedule(function).fetch() == 6
+        shift = 7
+        assert c.schedule(function).fetch() == 7  # as it is now
+        kept = weakref.ref(function)
+        del function
+        gc.collect()
+        assert kept() is None
+        large = bytes(1 << 17)
+        assert c.fetch(c.map(lambda x: len(large) + x, range(2))) == [1 << 17, (1 << 17) + 1]
         it = iter(c.create_per_worker_dataset(lambda: iter("ab")))
         assert c.schedule(lambda it: next(it), (it,)).fetch() == "a"
         c.dismiss()

@@ -141,8 +141,8 @@ def keeps_a_lock():
 @worker.function(idempotent=True)
 def waits(name):
     """Until there is a mark of that name, or it is cancelled. The pid of its worker."""
-    mark("waits")
     try:
+        mark("waits")
         while not (HOLD / name).exists():
             worker.check_cancelled()
             time.sleep(0.005)

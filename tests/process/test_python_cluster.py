@@ -144,6 +144,21 @@ def test_executor(run):
     well(run("executor", more=("--code",)))
 
 
+@pytest.mark.parametrize("mode", ["leaves_work", "leaves_work_shut"])
+def test_a_program_ends_when_its_futures_have(run, mode):
+    """The main program ends while a function that it has submitted runs: without a shutdown, and after
+    one that does not wait. The function ends, its callback is called, and the workers are dismissed."""
+    job = run(mode)
+    well(job)
+    assert job.out.having("ended True")
+
+
+def test_a_fork_leaves_the_coordinator_to_the_parent(run):
+    """A program with a coordinator and an executor forks. The child is refused each use and may close
+    both; the parent's future ends as if nothing was."""
+    well(run("forked"))
+
+
 def test_asyncio(run):
     """Two hundred values are awaited together, with `gather`; an exception, and one that is
     cancelled by a time limit. The loop runs meanwhile. Under FAIL_FAST the failure that was awaited
@@ -174,7 +189,8 @@ def test_arrays_travel_beside_the_pickle(run):
 @needs("cloudpickle")
 def test_functions_that_are_sent(run):
     """With `code=True` a coordinator sends lambdas and closures of Python by cloudpickle to workers
-    that have `--code`, also as builders of per-worker values."""
+    that have `--code`, also as builders of per-worker values. Each call has the values that its
+    function holds then, and none is kept."""
     well(run("code", more=("--code",)))
 
 
