@@ -327,8 +327,8 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def _call_code(code: bytes, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
-    load = _loaded if len(code) <= CODE_KEPT else pickle.loads
-    return load(code)(*args, **kwargs)
+    function: Any = _loaded(code) if len(code) <= CODE_KEPT else pickle.loads(code)
+    return function(*args, **kwargs)
 
 
 # ---- declaring ----
