@@ -131,9 +131,7 @@ static int muster_python_tick(void *arg)
 {
     (void)arg;
     muster_python_watch.pending = false;
-    if (muster_python_inside) {
-        (void)!muster_restart_check(muster_python_inside);
-    }
+    muster_restart_alive(muster_python_inside); /* no check, which would tell the function */
     return 0;
 }
 

@@ -209,6 +209,11 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_restart_check(muster_restart *re
  * Since 0.1. */
 MUSTER_API bool muster_restart_interrupted(const muster_restart *restart);
 
+/* A sign of life as check is one, but delivers nothing: a function that knows nothing of an
+ * interruption may still end as if there were none. For the watchdog of a language runtime. NULL: a
+ * no-op. Thread: any, while fn runs. Since 0.1. */
+MUSTER_API void muster_restart_alive(muster_restart *restart);
+
 /* Like check, and reports progress: a counter that the node's agent watches. Not needed while fn's
  * thread waits in a blocking call of muster. Thread: any, while fn runs. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_ping(muster_restart *restart);

@@ -371,6 +371,28 @@ def two_at_once():
     say("returned", value=results[0])
 
 
+def grows():
+    """Rank 1 is killed, and its replacement is there while the others compute."""
+
+    @muster.Wrapper()
+    def train(call: muster.Call):
+        enter(call)
+        if call.iteration == 0:
+            call.job.barrier("met")
+            if call.index == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(LONG_S)
+        told = muster._muster.lib.muster_restart_interrupted
+        while not told(call._run.restart):
+            sum(range(100))
+        until = time.monotonic() + 1  # of the watchdog four times
+        while time.monotonic() < until:
+            sum(range(100))
+        return call.iteration
+
+    say("returned", value=train())
+
+
 def callbacks():
     """Each says its name; rank 1 fails once."""
     order = []

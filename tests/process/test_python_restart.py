@@ -199,6 +199,15 @@ def test_a_killed_rank_is_replaced(run):
     assert {fault["kind"] for fault in said(job, "fault")} == {"SIGNAL"}
 
 
+def test_a_newcomer_waits_for_a_function_that_asks_nothing(run):
+    """A replacement comes while the others compute, without a call of muster. They are not told, their
+    interpreter's progress tells them nothing either, and what they have done stands."""
+    job = run(3, "grows", "", "--max-restarts", 1)
+    ends(job)
+    assert sorted(line["value"] for line in said(job, "returned")) == ["1", "1", "None"]
+    assert not entered(job, 2)
+
+
 def test_a_spare_takes_the_place(run, env):
     """A rank is killed, and there is a spare. The spare is in the next attempt."""
     job = run(3, "plain", "killed sleeps", "--spares", 1, "--max-restarts", 0, env={**env, "ALL": "4"})

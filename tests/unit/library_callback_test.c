@@ -39,10 +39,14 @@ static muster_status fail_and_sleep(muster_restart *restart, void *arg)
     interrupted = restart;
     assert_false(muster_restart_interrupted(restart));
     assert_int_equal(restart->page->checks, checks);
+    muster_restart_alive(restart);
+    assert_int_equal(restart->page->checks, checks + 1);
     if ((*attempts)++ == 0) {
         status = muster_restart_fail(restart, 0, "once");
         assert_int_equal(poll(NULL, 0, LIMIT_MS), -1);
         assert_true(handled > 0);
+        muster_restart_alive(restart);
+        assert_int_equal(restart->delivered, 0);
         assert_int_equal(muster_restart_atomic_begin(restart), MUSTER_EINTERRUPTED);
     }
     return status;

@@ -590,6 +590,7 @@ static muster_status function(muster_restart *restart, void *arg)
     TRY_PLAIN(restart_view, restart, &view);
     TRY(restart_check, restart);
     TRY(restart_interrupted, restart);
+    TRY_PLAIN(restart_alive, restart);
     TRY(restart_ping, restart);
     TRY(restart_step, restart, 1);
     TRY(restart_atomic_begin, restart);

@@ -52,6 +52,13 @@ bool muster_restart_interrupted(const muster_restart *restart)
     return restart && mst_atomic_told(&restart->atomic);
 }
 
+void muster_restart_alive(muster_restart *restart)
+{
+    if (restart) {
+        count(&restart->page->checks);
+    }
+}
+
 muster_status muster_restart_ping(muster_restart *restart)
 {
     if (!restart) {
