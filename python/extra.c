@@ -135,7 +135,17 @@ static int muster_python_tick(void *arg)
     return 0;
 }
 
-/* It needs no lock of the interpreter, and so it asks no thread to give that away. */
+/* A pending call of another thread makes the main one look for it in few versions of Python (not in
+ * 3.10 to 3.12), until that has waited for something. A thread that wants the interpreter's lock makes
+ * it look in all. */
+static void muster_python_nudge(void)
+{
+    (void)pthread_mutex_unlock(&muster_python_watch.lock);
+    PyGILState_Release(PyGILState_Ensure());
+    (void)pthread_mutex_lock(&muster_python_watch.lock);
+}
+
+/* The lock of the interpreter is only asked for where the call of the last time has not run. */
 static void *muster_python_watching(void *arg)
 {
     struct timespec next;
@@ -143,11 +153,16 @@ static void *muster_python_watching(void *arg)
     (void)arg;
     (void)pthread_mutex_lock(&muster_python_watch.lock);
     while (!muster_python_watch.stop) {
-        if (!muster_python_watch.pending) {
+        if (muster_python_watch.pending) {
+            muster_python_nudge();
+        } else {
             muster_python_watch.pending = true;
             if (Py_AddPendingCall(muster_python_tick, NULL) != 0) { /* there are too many */
                 muster_python_watch.pending = false;
             }
+        }
+        if (muster_python_watch.stop) { /* meanwhile */
+            break;
         }
         (void)clock_gettime(CLOCK_MONOTONIC, &next);
         next.tv_nsec += MUSTER_PYTHON_TICK_NS;
