@@ -136,8 +136,8 @@ static int muster_python_tick(void *arg)
 }
 
 /* A pending call of another thread makes the main one look for it in few versions of Python (not in
- * 3.10 to 3.12), until that has waited for something. A thread that wants the interpreter's lock makes
- * it look in all. */
+ * 3.10 to 3.12), until that has waited for something. A thread that wants the interpreter's lock
+ * makes it look in all. */
 static void muster_python_nudge(void)
 {
     (void)pthread_mutex_unlock(&muster_python_watch.lock);
