@@ -2,7 +2,7 @@
 """PyTorch's DistributedDataParallel in processes that outlive the failure of a rank.
 
     muster run -n 4 -- python3 ddp.py /tmp/run                # kill any rank: the others continue
-    muster run -n 4 -- python3 ddp.py /tmp/run --fail-at 150  # rank 1 raises once, to see it
+    muster run -n 4 -- python3 ddp.py /tmp/run --fail-at 151  # rank 1 raises once, to see it
 
 Rank 0 saves a checkpoint every 50 steps. An attempt begins at the newest; the model goes from rank 0 to the
 others when DistributedDataParallel is made. Any rank may be lost, also rank 0: its replacement reads the file."""

@@ -227,7 +227,7 @@ def test_the_example_continues_at_its_checkpoint(torch, env, tmp_path):  # noqa:
     """`examples/python/ddp.py` is started by the command in its head, and one rank fails after a checkpoint. The
     ranks begin again at that, and train to the end."""
     folder = tmp_path / "run"
-    words = re.search(r"^    muster run -n 4 -- python3 ddp.py .* --fail-at 150", EXAMPLE.read_text(), re.M)
+    words = re.search(r"^    muster run -n 4 -- python3 ddp.py .* --fail-at 151", EXAMPLE.read_text(), re.M)
     assert words
     env["PATH"] = f"{torch}:{MUSTER.parent}:{env['PATH']}"
     command = words[0].replace("-n 4", "-n 2").replace("ddp.py", str(EXAMPLE)).replace("/tmp/run", str(folder))
