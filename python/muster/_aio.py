@@ -224,6 +224,14 @@ class AioKeys:
         )
         return None if out is None else out[0]
 
+    async def _write_value(
+        self, start: Any, key: Text, before: List[Any], value: Any, owned: bool, generation: int, timeout: Any
+    ) -> int:
+        data, _kept = slice_of(value)
+        out = ffi.new("uint64_t *")
+        number: int = await self._write(start, key, [*before, data], owned, generation, timeout, out)
+        return number
+
     async def put(
         self,
         key: Text,
@@ -233,11 +241,8 @@ class AioKeys:
         generation: int = 0,
         timeout: Optional[float] = None,
     ) -> int:
-        data, _kept = slice_of(value)
-        out = ffi.new("uint64_t *")
         start = lib.muster_key_put_start
-        revision: int = await self._write(start, key, [data], owned, generation, timeout, out)
-        return revision
+        return await self._write_value(start, key, [], value, owned, generation, timeout)
 
     async def insert(
         self,
@@ -248,11 +253,8 @@ class AioKeys:
         generation: int = 0,
         timeout: Optional[float] = None,
     ) -> int:
-        data, _kept = slice_of(value)
-        out = ffi.new("uint64_t *")
         start = lib.muster_key_insert_start
-        revision: int = await self._write(start, key, [data], owned, generation, timeout, out)
-        return revision
+        return await self._write_value(start, key, [], value, owned, generation, timeout)
 
     async def cas(
         self,
@@ -264,12 +266,9 @@ class AioKeys:
         generation: int = 0,
         timeout: Optional[float] = None,
     ) -> int:
-        data, _kept = slice_of(value)
-        args = [getattr(expected, "revision", expected), data]
-        out = ffi.new("uint64_t *")
         start = lib.muster_key_cas_start
-        revision: int = await self._write(start, key, args, owned, generation, timeout, out)
-        return revision
+        revision = getattr(expected, "revision", expected)
+        return await self._write_value(start, key, [revision], value, owned, generation, timeout)
 
     async def add(
         self,
@@ -294,11 +293,8 @@ class AioKeys:
         generation: int = 0,
         timeout: Optional[float] = None,
     ) -> int:
-        data, _kept = slice_of(value)
-        out = ffi.new("uint64_t *")
         start = lib.muster_key_append_start
-        size: int = await self._write(start, key, [data], owned, generation, timeout, out)
-        return size
+        return await self._write_value(start, key, [], value, owned, generation, timeout)
 
     async def delete(
         self, key: Text, *, generation: int = 0, timeout: Optional[float] = None
