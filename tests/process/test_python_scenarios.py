@@ -4,33 +4,17 @@
 behaviour: python / The scenarios of a restart
 """
 
-import importlib.util
 import pathlib
 import sys
 
 import pytest
 
 from running import Run
-from saving import PATIENT
-from test_python import PACKAGE, under
-from test_python_restart import ends, said
+from test_python import under
+from test_python_restart import ends, env, pytestmark, said  # noqa: F401 (pytest finds them)
 
 RANK = pathlib.Path(__file__).parent / "python_scenarios.py"
 REPLACED = ("--max-restarts", 1)
-
-pytestmark = [
-    pytest.mark.skipif(
-        not (PACKAGE / "muster").is_dir(), reason="this build found no python3 with cffi and Python.h"
-    ),
-    pytest.mark.skipif(
-        importlib.util.find_spec("cffi") is None, reason=f"{sys.executable} has no cffi"
-    ),
-]
-
-
-@pytest.fixture
-def env(env):
-    return {**env, **PATIENT, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @pytest.fixture
