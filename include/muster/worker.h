@@ -175,8 +175,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_task_add(muster_task *task, cons
 /* Sets the error of this attempt: a code of the function's own and a line for people (at most 1024
  * bytes; NULL: none). Both return EFAILED, for `return muster_task_fail(...)`. The last call
  * counts, whatever the function returns. Parts that were added are dropped, but for those of type
- * MUSTER_PART_ERROR. _retry marks the error as retryable: the closure runs
- * again if it has a retry left. Since 0.1. */
+ * MUSTER_PART_ERROR. _retry marks the error as retryable: the closure runs again if it has a retry
+ * left. Since 0.1. */
 MUSTER_API muster_status muster_task_fail(muster_task *task, int code, const char *text);
 MUSTER_API muster_status muster_task_retry(muster_task *task, int code, const char *text);
 
