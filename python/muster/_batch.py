@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
-
 from ._c import milliseconds, name_of, slice_of
 from ._errors import check
 from ._muster import ffi, lib
 from ._wait import Handle
 
-Text = Union[str, bytes]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+    from ._c import Text
 
 
 class Batch:

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import TYPE_CHECKING, Callable, Iterator, Optional
 
 from ._c import Reach, name_of
 from ._errors import Interrupted, Preempted, Status, exit_code
 from ._muster import lib
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Callable, Iterator, Optional
+
     from ._preempt import Preempt
 
-Save = Callable[[int], object]
+    Save = Callable[[int], object]
+
 SAVED = name_of("muster/checkpoint")  # the barrier after a periodic save
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Optional, Union
 
 from ._c import Member, View, enum_of, member_of, milliseconds, string_of, taken, text_of, view_of
 from ._errors import Cancelled, Invalid, Status, check
@@ -13,7 +12,10 @@ from ._keys import Value
 from ._muster import ffi, lib
 from ._wait import Handle
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Iterable, Iterator, Optional, Union
+
     from ._types import EventType as EventType, WatchKind as WatchKind
 else:
     EventType = enum_of("EventType", "enum muster_event_type", "What an Event says: see Event.")
