@@ -533,6 +533,7 @@ uint64_t mst_client_key_space(const struct mst_request *request)
     case MST_FAULT:
     case MST_LOST:
     case MST_CUT:
+    case MST_HISTORY:
         break;
     }
     return 0;

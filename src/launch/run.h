@@ -51,6 +51,7 @@ struct mst_run_options {
     const char *grow;        /* "check", "fault", "off" */
     const char *lease;       /* as text for the service; NULL: its default */
     const char *http; /* where the service tells health and metrics; NULL or empty: nowhere */
+    uint64_t history; /* of the service: incidents that it remembers of each job */
     uint64_t buffered_bytes_max; /* of the service: what its connections may hold together */
     const char *record;          /* folder in which the service records; NULL or empty: none */
     uint32_t max_restarts;

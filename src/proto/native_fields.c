@@ -209,6 +209,7 @@ static const struct mst_field request_rows[] = {
     CASE(COMMAND_BASE + MST_HOSTS, page, hosts),
     CASE(COMMAND_BASE + MST_FAULTS, page, faults),
     CASE(COMMAND_BASE + MST_CUT, cut, cut),
+    CASE(COMMAND_BASE + MST_HISTORY, page, history),
 };
 static const struct mst_field request_which = {FIELD(0, ENUM, command, command)};
 
@@ -286,7 +287,7 @@ static const struct mst_message detail_message = {
 
 #define OF struct mst_item
 static const struct mst_field item_rows[] = {
-    BOUNDED(1, ENUM, kind, kind, MST_ITEM_KEY, MST_ITEM_HOST, NULL),
+    BOUNDED(1, ENUM, kind, kind, MST_ITEM_KEY, MST_ITEM_INCIDENT, NULL),
     ROW(2, UINT64, revision, revision),
     ROW(3, UINT64, number, number),
     ROW(4, UINT32, arrived, arrived),
@@ -297,15 +298,21 @@ static const struct mst_field item_rows[] = {
     ROW(9, UINT32, listening, listening),
     ROW(10, UINT32, awaited, awaited),
     ROW(11, UINT64, lost_ms, lost_ms),
+    BOUNDED(12, ENUM, incident, incident, 0, MST_INCIDENT_LAST, NULL),
+    ROW(13, UINT32, told_by, told_by),
+    ROW(14, UINT32, total, total),
+    ROW(15, UINT64, interrupt_ms, interrupt_ms),
+    ROW(16, UINT64, gather_ms, gather_ms),
+    ROW(17, SINT64, step, step),
 };
 #undef OF
 static const struct mst_message item_message = {
-    .name = "Item", ROWS(item_rows), .size = sizeof(struct mst_item), .bounded = BIT(1)};
+    .name = "Item", ROWS(item_rows), .size = sizeof(struct mst_item), .bounded = BIT(1) | BIT(12)};
 
 #define OF struct mst_reply
 static const struct mst_field reply_rows[] = {
     ROW(1, UINT64, id, id),
-    BOUNDED(2, UINT32, command, command, 1, MST_CUT, NULL),
+    BOUNDED(2, UINT32, command, command, 1, MST_HISTORY, NULL),
     BOUNDED(3, SINT32, status, status, INT32_MIN, 0, NULL),
     ROW(4, SINT64, number, number),
     ROW(5, UINT64, revision, revision),

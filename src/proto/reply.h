@@ -92,8 +92,24 @@ enum mst_item_kind {
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
     MST_ITEM_JOB = 9,   /* name, number: generation, arrived: ranks here but spares, expected: size,
                          * listening */
-    MST_ITEM_HOST = 10 /* name; number: losses of the whole node; expected: ranks lost there without
-                          their node; arrived: members there */
+    MST_ITEM_HOST = 10, /* name; number: losses of the whole node; expected: ranks lost there
+                           without their node; arrived: members there */
+    MST_ITEM_INCIDENT = 11 /* incident; revision: its number; number: the generation; who (heard_ms:
+                              its age); value: a text; the rest as the kind says */
+};
+
+/* What happened to a job. */
+enum mst_incident_kind {
+    MST_INCIDENT_SEALED = 1,  /* a generation; arrived, expected: the size before and after; total:
+                                 faults and losses of the one that ended; interrupt_ms, gather_ms */
+    MST_INCIDENT_LOST = 2,    /* who; value: last words; told_by */
+    MST_INCIDENT_NODE = 3,    /* who: the agent; expected: ranks that were lost with it */
+    MST_INCIDENT_FAULT = 4,   /* who, without an index if no rank is to blame; value; told_by */
+    MST_INCIDENT_TOO_FEW = 5, /* arrived: ranks that were there; expected: min_size */
+    MST_INCIDENT_NOTICE = 6,  /* of preemption: who.index, without one the whole job; value */
+    MST_INCIDENT_SAVED = 7,   /* expected: ranks that saved the step for it; step */
+    MST_INCIDENT_SERVICE = 8, /* the service began again */
+    MST_INCIDENT_LAST = MST_INCIDENT_SERVICE
 };
 
 struct mst_item {
@@ -106,6 +122,12 @@ struct mst_item {
     struct mst_who who;
     uint32_t awaited; /* lost ranks for which a seal stays open, as they are being replaced */
     uint64_t lost_ms;
+    enum mst_incident_kind incident;
+    uint32_t told_by; /* 1 + the agent that reported it; 0: the rank itself or the service */
+    uint32_t total;
+    uint64_t interrupt_ms; /* from the interruption to the first rank at the seal */
+    uint64_t gather_ms;    /* from there to the sealing */
+    int64_t step;
 };
 
 struct mst_reply {
@@ -113,8 +135,9 @@ struct mst_reply {
     enum mst_command command;
     muster_status status;
     int64_t number; /* GET: the key's age, ms since it was written. ADD: the sum. APPEND: the size.
-                       ROUND: its number. OPEN: the lease in ms. FAULTS: ms since the generation was
-                       sealed. JOIN: the completed-run count for the caller's next JOIN */
+                       ROUND: its number. OPEN: the lease in ms. FAULTS, HISTORY: ms since the
+                       generation was sealed. JOIN: the completed-run count for the caller's next
+                       JOIN */
     uint64_t revision;      /* of the key read or written; WATCH: continue after this */
     uint64_t next;          /* pages: continue after this; 0: that was the last page */
     struct mst_slice value; /* GET: the value. ROUND: the reduced vector or the equal bytes; at its

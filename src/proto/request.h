@@ -212,8 +212,8 @@ struct mst_request {
         } round_members;
         struct {
             uint64_t after;
-        } page; /* MEMBERS, ROUNDS, JOBS, HOSTS, FAULTS: `next` of the page before; 0: from the
-                   start */
+        } page; /* MEMBERS, ROUNDS, JOBS, HOSTS, FAULTS, HISTORY: `next` of the page before; 0: from
+                   the start */
         struct {
             uint64_t generation;
             enum mst_cause kind; /* NONE: FAULT */

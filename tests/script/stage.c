@@ -145,6 +145,7 @@ void stage_init(struct stage *stage, FILE *out)
     *stage = (struct stage){.out = out};
     stage->config = (struct mst_core_config){.lease_ns = (uint64_t)lease->standard * ms_ns,
                                              .limits = mst_limits_default,
+                                             .history = 32,
                                              .trace = narrate,
                                              .trace_ctx = stage};
 }

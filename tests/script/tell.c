@@ -165,6 +165,34 @@ static void tell_round_of(FILE *out, const char *before, const struct mst_item *
     }
 }
 
+static void tell_incident(FILE *out, const struct mst_item *item)
+{
+    static const char *const kinds[] = {
+        [MST_INCIDENT_SEALED] = "sealed",   [MST_INCIDENT_LOST] = "lost",
+        [MST_INCIDENT_NODE] = "node",       [MST_INCIDENT_FAULT] = "fault",
+        [MST_INCIDENT_TOO_FEW] = "too-few", [MST_INCIDENT_NOTICE] = "notice",
+        [MST_INCIDENT_SAVED] = "saved",     [MST_INCIDENT_SERVICE] = "service"};
+
+    (void)fprintf(out, "%s", kinds[item->incident]);
+    if (item->who.index != MST_INDEX_ANY) {
+        (void)fprintf(out, " ");
+        tell_who(out, &item->who);
+    } else {
+        tell_number(out, "heard-ms", item->who.heard_ms);
+    }
+    tell_number(out, "generation", item->number);
+    tell_number(out, "before", item->arrived);
+    tell_number(out, "after", item->expected);
+    tell_number(out, "total", item->total);
+    tell_number(out, "interrupt-ms", item->interrupt_ms);
+    tell_number(out, "gather-ms", item->gather_ms);
+    tell_number(out, "step", (uint64_t)item->step);
+    if (item->told_by > 0) {
+        (void)fprintf(out, " told-by=agent#%" PRIu32, item->told_by - 1);
+    }
+    tell_text(out, "", item->value);
+}
+
 static void tell_item(FILE *out, const struct mst_item *item, enum mst_command command)
 {
     switch (item->kind) {
@@ -221,6 +249,9 @@ static void tell_item(FILE *out, const struct mst_item *item, enum mst_command c
         tell_text(out, "", item->name);
         (void)fprintf(out, " lost=%" PRIu64 " ranks-lost=%" PRIu32 " members=%" PRIu32,
                       item->number, item->expected, item->arrived);
+        break;
+    case MST_ITEM_INCIDENT:
+        tell_incident(out, item);
         break;
     case MST_ITEM_JOB:
         (void)fprintf(out, "job");

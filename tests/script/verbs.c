@@ -386,6 +386,7 @@ static const struct {
     {"jobs", MST_JOBS, ask_page},       {"hosts", MST_HOSTS, ask_page},
     {"faults", MST_FAULTS, ask_page},   {"fault", MST_FAULT, ask_fault},
     {"lost", MST_LOST, ask_lost},       {"cut", MST_CUT, ask_cut},
+    {"history", MST_HISTORY, ask_page},
 };
 
 /* ---- sending ---- */

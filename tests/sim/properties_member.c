@@ -567,6 +567,7 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
     case MST_JOBS:
     case MST_HOSTS:
     case MST_FAULTS:
+    case MST_HISTORY:
     case MST_FAULT:
     case MST_CUT:
         break;

@@ -44,6 +44,7 @@ static uint64_t allowed(enum mst_command command)
     case MST_JOBS:
     case MST_HOSTS:
     case MST_FAULTS:
+    case MST_HISTORY:
     case MST_FAULT:
     case MST_LOST:
         break;

@@ -306,6 +306,7 @@ static void fill(struct history *history)
     case MST_JOBS:
     case MST_HOSTS:
     case MST_FAULTS:
+    case MST_HISTORY:
         break;
     }
 }
@@ -317,9 +318,9 @@ static enum mst_command some_command(struct history *history)
         MST_RENEW, MST_RENEW, MST_GET,   MST_WAIT,  MST_WATCH, MST_JOIN,  MST_JOIN,  MST_JOIN,
     };
     static const enum mst_command seldom[] = {
-        MST_LEAVE,   MST_CANCEL, MST_LIST,  MST_ROUND_MEMBERS, MST_FAULT,
-        MST_MEMBERS, MST_ROUNDS, MST_JOBS,  MST_HOSTS,         MST_LOST,
-        MST_LOST,    MST_CANCEL, MST_FAULT, MST_FAULTS,        MST_CUT,
+        MST_LEAVE,  MST_CANCEL, MST_LIST,  MST_ROUND_MEMBERS, MST_FAULT, MST_MEMBERS,
+        MST_ROUNDS, MST_JOBS,   MST_HOSTS, MST_LOST,          MST_LOST,  MST_CANCEL,
+        MST_FAULT,  MST_FAULTS, MST_CUT,   MST_HISTORY,
     };
 
     return one_in(history, history->wild ? 8 : 30) ? PICK(history, seldom) : PICK(history, often);

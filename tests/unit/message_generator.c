@@ -301,6 +301,7 @@ const struct mst_request *message_generator_request_of(struct message_generator 
     case MST_JOBS:
     case MST_HOSTS:
     case MST_FAULTS:
+    case MST_HISTORY:
         request->page.after = number(generator);
         break;
     case MST_FAULT:
@@ -365,7 +366,7 @@ static void make_detail(struct message_generator *generator, struct mst_detail *
 static void make_item(struct message_generator *generator, struct mst_item *item)
 {
     *item = (struct mst_item){
-        .kind = (enum mst_item_kind)(1 + below(generator, MST_ITEM_HOST)),
+        .kind = (enum mst_item_kind)(1 + below(generator, MST_ITEM_INCIDENT)),
         .revision = number(generator),
         .number = number(generator),
         .arrived = number32(generator),
@@ -376,6 +377,14 @@ static void make_item(struct message_generator *generator, struct mst_item *item
     item->listening = coin(generator) ? number32(generator) : 0;
     item->awaited = coin(generator) ? number32(generator) : 0;
     item->lost_ms = coin(generator) ? number(generator) : 0;
+    if (coin(generator)) {
+        item->incident = (enum mst_incident_kind)below(generator, MST_INCIDENT_LAST + 1);
+        item->told_by = number32(generator);
+        item->total = number32(generator);
+        item->interrupt_ms = number(generator);
+        item->gather_ms = number(generator);
+        item->step = signed_number(generator);
+    }
     if (coin(generator)) {
         make_who(generator, &item->who);
     } else if (coin(generator)) {
@@ -541,6 +550,7 @@ static bool parameters_equal(const struct mst_request *a, const struct mst_reque
     case MST_JOBS:
     case MST_HOSTS:
     case MST_FAULTS:
+    case MST_HISTORY:
         return a->page.after == b->page.after;
     case MST_FAULT:
     case MST_LOST:
@@ -598,7 +608,10 @@ static bool items_equal(const struct mst_reply *a, const struct mst_reply *b)
         equal = x->kind == y->kind && x->revision == y->revision && x->number == y->number &&
                 x->arrived == y->arrived && x->expected == y->expected &&
                 x->listening == y->listening && x->awaited == y->awaited &&
-                x->lost_ms == y->lost_ms && mst_slice_equal(x->name, y->name) &&
+                x->lost_ms == y->lost_ms && x->incident == y->incident &&
+                x->told_by == y->told_by && x->total == y->total &&
+                x->interrupt_ms == y->interrupt_ms && x->gather_ms == y->gather_ms &&
+                x->step == y->step && mst_slice_equal(x->name, y->name) &&
                 mst_slice_equal(x->value, y->value) && who_equal(&x->who, &y->who);
     }
     return equal;

@@ -396,18 +396,28 @@ static void seal_up(struct bytes *bytes)
     }
 }
 
-/* A snapshot is of the form before the wait for replacements. It has the same bytes where nothing
- * waits for one, and is loaded; one of an older or later form is refused. */
-static void the_form_before_is_loaded(void **state)
+/* A snapshot is of the form before the histories, or of the one before the wait for replacements,
+ * which has the same bytes where nothing waits for one. It is loaded; one of an older or later form
+ * is refused. */
+static void the_forms_before_are_loaded(void **state)
 {
-    enum { FORM_AT = 8 };
+    enum { FORM_AT = 8, EMPTY_HISTORY = 16 };
     struct bytes bytes = {0};
     struct player player;
+    size_t jobs = 0;
 
     (void)state;
-    player_init(&player, false);
+    grow_up(&player, 3, 300);
     save(player.core, &bytes);
-    for (unsigned char form = 3; form <= 6; form++) {
+    MST_NAMED_EACH(struct mst_job, job, &player.core->jobs)
+    {
+        assert_int_equal(job->history.count, 0);
+        jobs++;
+    }
+    assert_true(jobs > 0);
+    try_to_load(slice_of(&bytes), MUSTER_OK);
+    bytes.size -= jobs * EMPTY_HISTORY;
+    for (unsigned char form = 3; form <= 7; form++) {
         bytes.data[FORM_AT] = form;
         seal_up(&bytes);
         try_to_load(slice_of(&bytes), form == 4 || form == 5 ? MUSTER_OK : MUSTER_EPROTO);
@@ -794,7 +804,7 @@ int main(void)
         cmocka_unit_test(only_what_is_kept_decides),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(a_state_of_a_time_to_come_is_refused),
-        cmocka_unit_test(the_form_before_is_loaded),
+        cmocka_unit_test(the_forms_before_are_loaded),
         cmocka_unit_test(nonsense_is_no_danger),
         cmocka_unit_test(loading_fails_whole),
         cmocka_unit_test(a_sink_may_give_up),

@@ -8,8 +8,9 @@
 #include "muster/member.h"
 #include "view/items.h"
 
-/* Requests page after page of one listing, blocking; `request` is MEMBERS, ROUNDS, JOBS, HOSTS or
- * FAULTS. The pages together are what was asked for. On failure nothing is left in *items. */
+/* Requests page after page of one listing, blocking; `request` is MEMBERS, ROUNDS, JOBS, HOSTS,
+ * FAULTS or HISTORY. The pages together are what was asked for. On failure nothing is left in
+ * *items. */
 muster_status mst_lib_items_collect(muster_client *client, struct mst_request *request,
                                     int64_t timeout_ms, struct mst_items *items,
                                     struct muster_error *err, const char *what);

@@ -101,6 +101,7 @@ static bool event_of(muster_watch *watch, const struct mst_item *item, struct mu
     case MST_ITEM_PART:
     case MST_ITEM_JOB:
     case MST_ITEM_HOST:
+    case MST_ITEM_INCIDENT:
         break;
     }
     return false;

@@ -173,6 +173,7 @@ static mst_handler *const handlers[] = {
     [MST_LOST] = mst_report_loss,
     [MST_HOSTS] = mst_render_request,
     [MST_FAULTS] = mst_render_request,
+    [MST_HISTORY] = mst_render_request,
     [MST_CUT] = mst_cut_request,
 };
 

@@ -39,6 +39,7 @@ struct mst_trace {
 struct mst_core_config {
     uint64_t lease_ns;
     struct mst_limits limits;
+    uint64_t history; /* incidents that are remembered of each job; 0: none */
     void (*trace)(void *ctx,
                   const struct mst_trace *line); /* observer: must not call back. May be NULL */
     void *trace_ctx;

@@ -122,6 +122,7 @@ static void seal(struct mst_job *job, const struct mst_seating *seating)
 {
     uint64_t last = mst_later(job->floor, job->generation);
     bool restarted = is_restart(job, seating);
+    uint32_t before = job->rank_count;
 
     if (job->seal) {
         mst_round_decide(job->seal, MUSTER_OK); /* while the old seats are there to name */
@@ -132,6 +133,7 @@ static void seal(struct mst_job *job, const struct mst_seating *seating)
     job->sealed_value = mst_blob_keep(job->seal ? job->seal->value : NULL);
     job->generation = last + 1;
     mst_record_seal(job, restarted);
+    mst_history_sealed(job, job->seal, before);
     mst_counts_restart(job, restarted ? job->seal : NULL);
     job->attention = MST_CALM;
     job->alive = job->rank_count;
@@ -203,6 +205,7 @@ static void settle_seal(struct mst_job *job)
             return;
         }
         mst_round_decide(round, MUSTER_ETOOFEW);
+        mst_history_too_few(job, seating.seats);
         if (seating.there >= mst_generation_min_size(job) && !seating.ordered) {
             round->detail.multiple = job->size_multiple;
         }

@@ -7,6 +7,7 @@
  * parameters. Its numbers outlive it: past.h. */
 
 #include "service/core/counts.h"
+#include "service/core/history.h"
 #include "service/core/key.h"
 #include "service/core/member.h"
 #include "service/core/past.h"
@@ -76,6 +77,7 @@ struct mst_job {
     uint64_t interrupted_ns;         /* the present call for attention; 0: none, or not known */
 
     struct mst_job_counts counts;
+    struct mst_history history;
 };
 
 struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name);

@@ -23,5 +23,6 @@ void mst_keep_rounds(struct mst_archive *archive, struct mst_job *job);
 void mst_keep_jobs(struct mst_archive *archive, struct mst_core *core);
 void mst_keep_pasts(struct mst_archive *archive, struct mst_core *core);
 void mst_keep_links(struct mst_archive *archive, struct mst_core *core);
+void mst_keep_histories(struct mst_archive *archive, struct mst_core *core);
 
 #endif

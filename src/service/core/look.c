@@ -25,7 +25,7 @@ const struct mst_reply *mst_look_page(struct mst_core *core, enum mst_command co
                                       struct mst_slice job, uint64_t after)
 {
     MST_ASSERT(command == MST_JOBS || command == MST_MEMBERS || command == MST_ROUNDS ||
-               command == MST_HOSTS || command == MST_FAULTS);
+               command == MST_HOSTS || command == MST_FAULTS || command == MST_HISTORY);
     return look(core, (struct mst_waiter){.command = command, .after = after}, job);
 }
 

@@ -8,8 +8,8 @@
 #include "service/core/core.h"
 #include "service/core/counts.h"
 
-/* The answer to JOBS, MEMBERS, ROUNDS, HOSTS or FAULTS of this job after `after`; valid until the
- * next call. ENOTFOUND in it: there is no such job (JOBS need none). */
+/* The answer to JOBS, MEMBERS, ROUNDS, HOSTS, FAULTS or HISTORY of this job after `after`; valid
+ * until the next call. ENOTFOUND in it: there is no such job (JOBS need none). */
 const struct mst_reply *mst_look_page(struct mst_core *core, enum mst_command command,
                                       struct mst_slice job, uint64_t after);
 

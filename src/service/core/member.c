@@ -395,6 +395,9 @@ static void end_holder(struct mst_member *member, const struct mst_loss *loss, e
     MST_ASSERT(fresh);
     mst_member_touch(member);
     tell_gone(member);
+    if (lost && company == ALONE) {
+        mst_history_lost(member, loss);
+    }
     mst_host_hold(session->place, -1);
     if (lost && member->role == MST_ROLE_RANK && company == ALONE) {
         mst_host_count(session->place, MST_ROLE_RANK);

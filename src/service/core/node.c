@@ -120,6 +120,7 @@ static void tell_lost(const struct mst_session *agent)
     for (; session; session = next_of(session)) {
         ranks += session->role == MST_ROLE_RANK && !session->claiming;
     }
+    mst_history_node(agent->member, ranks);
     mst_narrate(agent->job, MST_INFO, "node-lost node=%u host=%.*s ranks=%" PRIu64 " cause=%s",
                 agent->member->index, MST_SLICE_ARGS(mst_blob_slice(agent->host)), ranks,
                 mst_cause_word(MST_CAUSE_LEASE));

@@ -160,6 +160,7 @@ void mst_record_refine(const struct mst_session *teller, const struct mst_reques
     }
     refine(&job->records, teller, request, loss);
     refine(&job->last_records, teller, request, loss);
+    mst_history_refine(teller, request, loss);
     count_known(job);
 }
 

@@ -312,6 +312,28 @@ static void render_faults(struct mst_core *core, const struct mst_waiter *waiter
     add_records(&page, waiter, &job->records);
 }
 
+/* A cursor over incidents: the number of the last one. */
+static void render_history(struct mst_core *core, const struct mst_waiter *waiter)
+{
+    const struct mst_history *history = &waiter->job->history;
+    struct page page = new_page(core, waiter->after);
+    const struct mst_incident *incident;
+    uint64_t number;
+
+    core->reply.number = (int64_t)mst_record_age_ms(waiter->job);
+    while ((incident = mst_history_after(history, page.last, &number))) {
+        size_t bytes = mst_blob_slice(incident->text).size + mst_blob_slice(incident->host).size;
+        struct mst_item *item = add_item(&page, MST_ITEM_INCIDENT, bytes, number);
+
+        core->walked++;
+        if (!item) {
+            return;
+        }
+        mst_history_fill(core, incident, item);
+        item->revision = number;
+    }
+}
+
 muster_status mst_render_request(struct mst_session *session, struct mst_waiter *waiter,
                                  const struct mst_request *request)
 {
@@ -613,6 +635,7 @@ static const struct row {
     [MST_JOBS] = {render_jobs, SEARCH},
     [MST_HOSTS] = {render_hosts, SEARCH},
     [MST_FAULTS] = {render_faults, SEARCH},
+    [MST_HISTORY] = {render_history, SEARCH},
 };
 
 static const struct row *row_of(enum mst_command command)

@@ -63,6 +63,7 @@ muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
     MST_ASSERT(mst_list_empty(&core->effects));
     mst_session_extend_all(core);
     trim(core);
+    mst_history_resumed(core);
     core->pulse_ns = NEVER; /* a new one begins: the old one was not missed */
     mst_core_end_input(core);
     return MUSTER_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*   magic, format, time of the last input
  *   state: config, clock, jobs, jobs that ended, connections
+ *   histories of the jobs
  *   digest of all that
  *
  * Only the state is in the kept digest: an input that changed nothing need not be recorded, so the
@@ -10,7 +11,8 @@
 #include "service/core/keep.h"
 
 #define MAGIC UINT64_C(0x31706e5372657473) /* "sterSnp1", read as little-endian */
-enum { FORMAT = 5, FORMAT_LEAST = 4 };     /* what 5 adds takes no room where it is not used */
+/* What 5 adds takes no room where it is not used; 6 adds the histories. */
+enum { FORMAT = 6, FORMAT_LEAST = 4, FORMAT_HISTORY = 6 };
 
 /* ---- numbers of the core itself ---- */
 
@@ -40,7 +42,8 @@ static void keep_config(struct mst_archive *archive, struct mst_core_config *con
     (void)mst_archive_expect(archive, mst_core_config_makes_sense(config));
 }
 
-static void keep_header(struct mst_archive *archive, uint64_t *now_ns)
+/* The format. */
+static uint64_t keep_header(struct mst_archive *archive, uint64_t *now_ns)
 {
     uint64_t magic = MAGIC;
     uint64_t format = FORMAT;
@@ -49,6 +52,7 @@ static void keep_header(struct mst_archive *archive, uint64_t *now_ns)
     mst_archive_u64(archive, &format);
     (void)mst_archive_expect(archive, magic == MAGIC && format >= FORMAT_LEAST && format <= FORMAT);
     mst_archive_u64(archive, now_ns);
+    return format;
 }
 
 /* After the config. A session is born with an alarm, before it gets its own: those come after all
@@ -89,10 +93,13 @@ static muster_status save(const struct mst_core *core, const struct mst_snapshot
     MST_ASSERT(mst_list_empty(&core->dirty));
     mst_archive_save_to(&archive, sink);
     if (header) {
-        keep_header(&archive, &now_ns);
+        (void)keep_header(&archive, &now_ns);
     }
     keep_config(&archive, &config);
     keep_state(&archive, state.described);
+    if (header) {
+        mst_keep_histories(&archive, state.described);
+    }
     (void)mst_archive_end(&archive);
     *digest_out = archive.digest;
     return archive.status;
@@ -118,14 +125,15 @@ uint64_t mst_core_kept_digest(const struct mst_core *core)
 muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_slice bytes,
                             const struct mst_core_config *config, const struct mst_mem *mem)
 {
-    struct mst_core_config kept = {.secret = config->secret};
+    struct mst_core_config kept = {.history = config->history, .secret = config->secret};
     struct mst_archive archive;
     struct mst_core *core;
     muster_status status;
     uint64_t kept_ns = 0;
+    uint64_t format;
 
     mst_archive_load_from(&archive, bytes, mem);
-    keep_header(&archive, &kept_ns);
+    format = keep_header(&archive, &kept_ns);
     keep_config(&archive, &kept);
     if (!mst_archive_good(&archive)) {
         return archive.status;
@@ -137,6 +145,9 @@ muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_s
     core->now_ns = kept_ns;
     core->kept_ns = kept_ns;
     keep_state(&archive, core);
+    if (format >= FORMAT_HISTORY) {
+        mst_keep_histories(&archive, core);
+    }
     status = mst_archive_end(&archive);
     if (status == MUSTER_OK && kept_ns > now_ns) {
         status = MUSTER_EINVAL; /* only now: that its time is not damage is sure */

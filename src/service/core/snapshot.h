@@ -4,10 +4,10 @@
 
 /* The durable state of a core as bytes, and back. Kept: time and alarms; jobs with their numbers,
  * members, seats, faults and ready members; sessions with their window of outcomes; keys, owned or
- * not, and tombstones; rounds, open or the last of their name, with every contribution; tokens of
- * lost incarnations; jobs that ended; connections and the JOINs that wait on them, because
- * readiness is state. Not kept: other waits, and undelivered effects. So no decision may depend on
- * these: save, load, continue is the same as continue. */
+ * not, and tombstones; rounds, open or the last of their name, with every contribution; histories;
+ * tokens of lost incarnations; jobs that ended; connections and the JOINs that wait on them,
+ * because readiness is state. Not kept: other waits, and undelivered effects. So no decision may
+ * depend on these: save, load, continue is the same as continue. */
 
 #include "service/core/core.h"
 

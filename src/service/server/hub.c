@@ -746,6 +746,7 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
 {
     struct mst_core_config core = {.lease_ns = config->lease_ns,
                                    .limits = config->limits,
+                                   .history = config->history,
                                    .trace = on_trace,
                                    .trace_ctx = hub};
     muster_status status;

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/history.h"
+
+#include "proto/notice.h"
+#include "service/core/generation.h"
+#include "service/core/job.h"
+#include "service/core/node.h"
+#include "service/core/round.h"
+
+#define ROOM_LEAST 16u
+
+/* ---- the ring ---- */
+
+struct mst_incident *mst_history_at(const struct mst_history *history, uint32_t i)
+{
+    return &history->ring[(history->first + i) % history->room];
+}
+
+static void release(struct mst_core *core, struct mst_incident *incident)
+{
+    mst_blob_drop(&core->mem, incident->host);
+    mst_blob_drop(&core->mem, incident->text);
+    *incident = (struct mst_incident){0};
+}
+
+static void drop_oldest(struct mst_core *core, struct mst_history *history)
+{
+    release(core, mst_history_at(history, 0));
+    history->first = (history->first + 1) % history->room;
+    history->count--;
+}
+
+/* Twice as large, as far as it may be. False: as large as may be, or no memory. */
+static bool grow(struct mst_core *core, struct mst_history *history)
+{
+    uint64_t most = core->config.history;
+    uint32_t wanted = history->room > 0 ? history->room * 2 : ROOM_LEAST;
+    struct mst_incident *ring;
+
+    wanted = wanted < most ? wanted : (uint32_t)most;
+    ring = wanted > history->room ? mst_mem_array(&core->mem, wanted, sizeof(*ring)) : NULL;
+    if (!ring) {
+        return false;
+    }
+    for (uint32_t i = 0; i < history->count; i++) {
+        ring[i] = *mst_history_at(history, i);
+    }
+    mst_mem_release(&core->mem, history->ring);
+    history->ring = ring;
+    history->room = wanted;
+    history->first = 0;
+    return true;
+}
+
+/* NULL: none are kept, or there is no memory. */
+static struct mst_incident *make(struct mst_job *job)
+{
+    struct mst_history *history = &job->history;
+
+    if (history->count == history->room && !grow(job->core, history)) {
+        if (history->room == 0) {
+            return NULL;
+        }
+        drop_oldest(job->core, history);
+    }
+    history->total++;
+    return mst_history_at(history, history->count++);
+}
+
+static struct mst_incident *add(struct mst_job *job, enum mst_incident_kind kind)
+{
+    struct mst_incident *incident = make(job);
+
+    if (incident) {
+        *incident = (struct mst_incident){.kind = kind,
+                                          .at_ns = job->core->now_ns,
+                                          .generation = job->generation,
+                                          .who = mst_member_absent_who(MST_INDEX_ANY)};
+    }
+    return incident;
+}
+
+void mst_history_take(struct mst_job *job, struct mst_incident *loaded)
+{
+    struct mst_incident *incident = make(job);
+
+    if (incident) {
+        *incident = *loaded;
+    } else {
+        release(job->core, loaded);
+    }
+}
+
+void mst_history_clear(struct mst_job *job)
+{
+    struct mst_history *history = &job->history;
+
+    while (history->count > 0) {
+        drop_oldest(job->core, history);
+    }
+    mst_mem_release(&job->core->mem, history->ring);
+    *history = (struct mst_history){0};
+}
+
+/* ---- what happens ---- */
+
+static void add_of(struct mst_job *job, enum mst_incident_kind kind, const struct mst_who *who,
+                   const struct mst_loss *loss, struct mst_blob *host)
+{
+    struct mst_incident *incident;
+
+    if (job->history.of_seal++ >= MST_NAMES_MAX) {
+        return; /* it counts in the total of the seal */
+    }
+    incident = add(job, kind);
+    if (incident) {
+        incident->who = *who;
+        incident->who.cause = loss->cause;
+        incident->who.code = loss->code;
+        incident->told_by = loss->told_by;
+        incident->host = mst_blob_keep(host);
+        incident->text = mst_blob_keep(loss->text);
+    }
+}
+
+void mst_history_fault(struct mst_job *job, struct mst_who who, const struct mst_loss *fault,
+                       struct mst_blob *host)
+{
+    add_of(job, MST_INCIDENT_FAULT, &who, fault, host);
+}
+
+void mst_history_lost(const struct mst_member *member, const struct mst_loss *loss)
+{
+    struct mst_who who = mst_member_who(member);
+
+    add_of(member->job, MST_INCIDENT_LOST, &who, loss, member->host);
+}
+
+void mst_history_node(const struct mst_member *agent, uint64_t ranks)
+{
+    struct mst_incident *incident = add(agent->job, MST_INCIDENT_NODE);
+
+    agent->job->history.of_seal += (uint32_t)ranks;
+    if (incident) {
+        incident->who = mst_member_who(agent);
+        incident->who.cause = MST_CAUSE_LEASE;
+        incident->after = (uint32_t)ranks;
+        incident->host = mst_blob_keep(agent->host);
+    }
+}
+
+static bool awaits_cause(const struct mst_incident *incident, const struct mst_session *teller,
+                         const struct mst_request *request)
+{
+    const struct mst_who *who = &incident->who;
+
+    return incident->kind == MST_INCIDENT_LOST && who->cause == MST_CAUSE_GONE &&
+           who->index == request->lost.index && who->pid == request->lost.pid &&
+           mst_node_speaks(teller, who->node, mst_blob_slice(incident->host));
+}
+
+void mst_history_refine(const struct mst_session *teller, const struct mst_request *request,
+                        const struct mst_loss *loss)
+{
+    const struct mst_history *history = &teller->job->history;
+
+    for (uint32_t i = history->count; i > 0; i--) {
+        struct mst_incident *incident = mst_history_at(history, i - 1);
+
+        if (awaits_cause(incident, teller, request)) {
+            incident->who.cause = loss->cause;
+            incident->who.code = loss->code;
+            mst_blob_drop(&teller->core->mem, incident->text);
+            incident->text = mst_blob_keep(loss->text);
+            return;
+        }
+    }
+}
+
+void mst_history_sealed(struct mst_job *job, const struct mst_round *seal, uint32_t before)
+{
+    struct mst_incident *incident = add(job, MST_INCIDENT_SEALED);
+    uint64_t called_ns = job->interrupted_ns;
+
+    if (incident) {
+        incident->before = before;
+        incident->after = job->rank_count;
+        incident->total = job->history.of_seal;
+        if (seal && called_ns != 0 && seal->opened_ns >= called_ns) {
+            incident->interrupt_ns = seal->opened_ns - called_ns;
+            incident->gather_ns = job->core->now_ns - seal->opened_ns;
+        }
+    }
+    job->history.of_seal = 0;
+}
+
+void mst_history_too_few(struct mst_job *job, uint32_t there)
+{
+    struct mst_incident *incident = add(job, MST_INCIDENT_TOO_FEW);
+
+    if (incident) {
+        incident->before = there;
+        incident->after = mst_generation_min_size(job);
+    }
+}
+
+static void notice(struct mst_job *job, const struct mst_key *key, uint32_t index)
+{
+    struct mst_incident *incident;
+    struct mst_notice read;
+
+    if (!mst_notice_read(mst_blob_slice(key->value), &read)) {
+        return;
+    }
+    incident = add(job, MST_INCIDENT_NOTICE);
+    if (incident) {
+        incident->who.index = index != MST_NOTICE_ALL ? index : MST_INDEX_ANY;
+        /* A copy: the value is counted as held while it is shared. */
+        incident->text = mst_blob_new(&job->core->mem, mst_blob_slice(key->value));
+    }
+}
+
+static void saved(struct mst_job *job, const struct mst_key *key)
+{
+    struct mst_incident *incident;
+    struct mst_preempt_fact fact;
+
+    if (!mst_preempt_fact_read(mst_blob_slice(key->value), &fact)) {
+        return;
+    }
+    incident = add(job, MST_INCIDENT_SAVED);
+    if (incident) {
+        incident->after = fact.of;
+        incident->step = fact.step;
+    }
+}
+
+void mst_history_stored(struct mst_job *job, const struct mst_key *key)
+{
+    struct mst_preempt_name name;
+
+    if (key->space != &job->keys ||
+        !mst_slice_starts_with(mst_key_name(key), mst_slice_text(MST_PREEMPT_PREFIX)) ||
+        !mst_preempt_name_read(mst_key_name(key), &name)) {
+        return;
+    }
+    if (name.kind == MST_PREEMPT_KEY_NOTICE) {
+        notice(job, key, name.index);
+    } else if (name.kind == MST_PREEMPT_KEY_COMPLETE) {
+        saved(job, key);
+    }
+}
+
+void mst_history_resumed(struct mst_core *core)
+{
+    MST_NAMED_EACH(struct mst_job, job, &core->jobs)
+    {
+        (void)add(job, MST_INCIDENT_SERVICE);
+    }
+}
+
+/* ---- in replies ---- */
+
+const struct mst_incident *mst_history_after(const struct mst_history *history, uint64_t after,
+                                             uint64_t *number_out)
+{
+    uint64_t first = history->total - history->count + 1;
+    uint64_t number = after >= first ? after + 1 : first;
+
+    *number_out = number;
+    return number <= history->total ? mst_history_at(history, (uint32_t)(number - first)) : NULL;
+}
+
+void mst_history_fill(const struct mst_core *core, const struct mst_incident *incident,
+                      struct mst_item *item)
+{
+    item->incident = incident->kind;
+    item->who = incident->who;
+    item->who.heard_ms = mst_core_since_ms(core, incident->at_ns);
+    item->who.host = mst_blob_slice(incident->host);
+    item->value = mst_blob_slice(incident->text);
+    item->number = incident->generation;
+    item->told_by = incident->told_by;
+    item->arrived = incident->before;
+    item->expected = incident->after;
+    item->total = incident->total;
+    item->step = incident->step;
+    item->interrupt_ms = incident->interrupt_ns / NS_PER_MS;
+    item->gather_ms = incident->gather_ns / NS_PER_MS;
+}

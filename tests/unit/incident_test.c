@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is remembered of a job for people, and for how long.
+ *
+ * behaviour: generations / What happened to a job */
+#include "core_fixture.h"
+#include "service/core/look.h"
+#include "service/core/snapshot.h"
+
+enum { MANY = 100, ROOM = 20 };
+
+static const struct mst_reply *history(struct fixture *f, struct client *client, uint64_t after)
+{
+    return fixture_call(f, client,
+                        (struct mst_request){.command = MST_HISTORY, .page = {.after = after}});
+}
+
+/* After a failed allocation there may be fewer. */
+static struct mst_item item(const struct mst_reply *reply, uint32_t at)
+{
+    return at < reply->item_count ? reply->items[at] : (struct mst_item){.number = 0};
+}
+
+static void begin(struct fixture *f, struct client *ranks, uint32_t count, struct client *agent)
+{
+    *agent = fixture_client(f, MST_ROLE_AGENT, 0);
+    fixture_connect(f, agent);
+    for (uint32_t i = 0; i < count; i++) {
+        ranks[i] = fixture_rank(f, i, count);
+        ranks[i].open.pid = 1000 + i;
+        ranks[i].open.node = 0;
+        fixture_connect(f, &ranks[i]);
+        fixture_join(f, &ranks[i]);
+    }
+}
+
+static void lose(struct fixture *f, struct client *agent, const struct client *rank)
+{
+    fixture_call(f, agent,
+                 (struct mst_request){.command = MST_LOST,
+                                      .lost = {.index = rank->open.index,
+                                               .pid = rank->open.pid,
+                                               .cause = MST_CAUSE_SIGNAL,
+                                               .code = 9}});
+}
+
+static void seal(struct fixture *f, struct client *rank, uint64_t generation)
+{
+    struct mst_request request = fixture_round(generation, "seal", 0);
+
+    request.round.seal = true;
+    request.round.on_loss = MST_PROCEED;
+    fixture_send(f, rank, request);
+}
+
+/* A hundred ranks are lost at once. The first eight are remembered, and with the next generation
+ * the number; what came before is still there. */
+static void many_losses_leave_what_came_before(struct fixture *f)
+{
+    static struct client ranks[MANY];
+    const struct mst_reply *reply;
+    struct client agent;
+
+    begin(f, ranks, MANY, &agent);
+    for (uint32_t i = 1; i < MANY; i++) {
+        fixture_pass(f, 3);
+        lose(f, &agent, &ranks[i]);
+    }
+    seal(f, &ranks[0], 1);
+    reply = history(f, &ranks[0], 0);
+    EXPECT_INT(f, reply->item_count, 1 + MST_NAMES_MAX + 1);
+    EXPECT_INT(f, item(reply, 0).incident, MST_INCIDENT_SEALED);
+    EXPECT_INT(f, item(reply, 0).expected, MANY);
+    EXPECT_INT(f, item(reply, 1).incident, MST_INCIDENT_LOST);
+    EXPECT_INT(f, item(reply, 8).who.index, 8);
+    EXPECT_INT(f, item(reply, 8).told_by, 1);
+    EXPECT_INT(f, item(reply, 8).who.heard_ms, 3 * (MANY - 1) - 24);
+    EXPECT_INT(f, item(reply, 9).incident, MST_INCIDENT_SEALED);
+    EXPECT_INT(f, item(reply, 9).arrived, MANY);
+    EXPECT_INT(f, item(reply, 9).expected, 1);
+    EXPECT_INT(f, item(reply, 9).total, MANY - 1);
+    EXPECT_INT(f, item(reply, 9).interrupt_ms, 3 * (MANY - 2));
+}
+
+/* More happens than there is room for. The oldest are forgotten, and the numbers go on, so that
+ * who has read some can see what is new, and that he missed some. */
+static void the_oldest_are_forgotten(struct fixture *f)
+{
+    const struct mst_reply *reply;
+    struct client rank = fixture_rank(f, 0, 1);
+
+    fixture_connect(f, &rank);
+    fixture_join(f, &rank);
+    for (uint64_t generation = 1; generation <= ROOM; generation++) {
+        seal(f, &rank, generation);
+    }
+    reply = history(f, &rank, 0);
+    EXPECT_INT(f, reply->item_count, ROOM);
+    EXPECT_INT(f, item(reply, 0).revision, 2);
+    EXPECT_INT(f, item(reply, 0).number, 2);
+    EXPECT_INT(f, item(reply, ROOM - 1).number, ROOM + 1);
+    reply = history(f, &rank, ROOM - 1);
+    EXPECT_INT(f, reply->item_count, 2);
+    EXPECT_INT(f, item(reply, 0).number, ROOM);
+    EXPECT_INT(f, history(f, &rank, ROOM + 1)->item_count, 0);
+}
+
+struct bytes {
+    unsigned char data[65536];
+    size_t size;
+};
+
+static bool put(void *ctx, struct mst_slice piece)
+{
+    struct bytes *bytes = ctx;
+
+    assert_true(bytes->size + piece.size <= sizeof bytes->data);
+    memcpy(bytes->data + bytes->size, piece.data, piece.size);
+    bytes->size += piece.size;
+    return true;
+}
+
+/* The next service remembers fewer. It has the newest, under their numbers. */
+static void the_next_service_keeps_what_it_has_room_for(struct fixture *f)
+{
+    static struct bytes bytes;
+    struct mst_snapshot_sink sink = {.ctx = &bytes, .put = put};
+    struct client rank = fixture_rank(f, 0, 1);
+    struct mst_core_config config = f->config;
+    const struct mst_reply *reply;
+    struct mst_core *next;
+
+    bytes.size = 0;
+    fixture_connect(f, &rank);
+    fixture_join(f, &rank);
+    for (uint64_t generation = 1; generation <= 9; generation++) {
+        seal(f, &rank, generation);
+    }
+    EXPECT(f, mst_core_save(f->core, &sink));
+    config.history = 4;
+    assert_int_equal(
+        mst_core_load(&next, f->now_ns, mst_slice_of(bytes.data, bytes.size), &config, &f->mem.mem),
+        MUSTER_OK);
+    EXPECT_INT(f, mst_core_kept_digest(next), mst_core_kept_digest(f->core));
+    reply = mst_look_page(next, MST_HISTORY, rank.open.job, 0);
+    EXPECT_INT(f, reply->item_count, 4);
+    EXPECT_INT(f, item(reply, 0).revision, 7);
+    EXPECT_INT(f, item(reply, 3).number, 10);
+    mst_core_free(next);
+}
+
+#define SCENARIO(name)                                                                             \
+    static void run_##name(void **state)                                                           \
+    {                                                                                              \
+        (void)state;                                                                               \
+        fixture_run(name);                                                                         \
+    }
+
+SCENARIO(the_oldest_are_forgotten)
+
+static void run_many_losses_leave_what_came_before(void **state)
+{
+    (void)state;
+    fixture_run_once(many_losses_leave_what_came_before);
+}
+
+static void run_the_next_service_keeps_what_it_has_room_for(void **state)
+{
+    (void)state;
+    fixture_run_once(the_next_service_keeps_what_it_has_room_for);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(run_many_losses_leave_what_came_before),
+        cmocka_unit_test(run_the_oldest_are_forgotten),
+        cmocka_unit_test(run_the_next_service_keeps_what_it_has_room_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
