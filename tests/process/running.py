@@ -62,23 +62,31 @@ class Run:
         assert code == 0, "\n".join(self.log.lines)
 
     def children(self):
-        """{pid: its command line} of what the run itself has started."""
-        with open(f"/proc/{self.run.pid}/task/{self.run.pid}/children", encoding="ascii") as pids:
-            found = [int(pid) for pid in pids.read().split()]
-        words = {}
-        for pid in found:
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
-                with open(f"/proc/{pid}/cmdline", encoding="utf-8") as line:
-                    words[pid] = line.read()
-        return words
+        return children_of(self.run.pid)
 
     def service(self):
-        """Its pid. One that has died is there again in a moment."""
-        (pid,) = until(lambda: [pid for pid, line in self.children().items() if "\0serve\0" in line])
-        return pid
+        return service_of(self.run.pid)
 
     def last_line(self):
         return self.log.lines[-1]
+
+
+def children_of(run):
+    """{pid: its command line} of what a run itself has started."""
+    with open(f"/proc/{run}/task/{run}/children", encoding="ascii") as pids:
+        found = [int(pid) for pid in pids.read().split()]
+    words = {}
+    for pid in found:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as line:
+                words[pid] = line.read()
+    return words
+
+
+def service_of(run):
+    """The pid of its service. One that has died is there again in a moment."""
+    (pid,) = until(lambda: [pid for pid, line in children_of(run).items() if "\0serve\0" in line])
+    return pid
 
 
 def wait_gone(*pidfds):

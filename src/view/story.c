@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "view/story.h"
+
+#include <string.h>
+
+#include "base/time.h"
+#include "proto/notice.h"
+#include "proto/words.h"
+
+/* ---- what it cost ---- */
+
+static bool restarts(const struct mst_item *incident)
+{
+    return incident->incident == MST_INCIDENT_SEALED && incident->arrived > 0 &&
+           incident->total > 0;
+}
+
+void mst_story_of(const struct mst_items *history, struct mst_story *out)
+{
+    *out = (struct mst_story){0};
+    if (history->count > 0) {
+        out->age_ms = history->items[0].who.heard_ms;
+        out->from_the_start = history->items[0].revision == 1;
+    }
+    for (size_t i = 0; i < history->count; i++) {
+        const struct mst_item *incident = &history->items[i];
+
+        out->restarts += restarts(incident);
+        out->lost += incident->incident == MST_INCIDENT_LOST;
+        out->lost += incident->incident == MST_INCIDENT_NODE ? incident->expected : 0;
+        out->services += incident->incident == MST_INCIDENT_SERVICE;
+        if (incident->incident == MST_INCIDENT_SEALED) {
+            out->away_ms += incident->interrupt_ms + incident->gather_ms;
+        }
+    }
+}
+
+/* ---- sentences ---- */
+
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void seconds(struct mst_text *text, uint64_t ms)
+{
+    if (ms < 1000) {
+        mst_text_format(text, "%" PRIu64 " ms", ms);
+    } else {
+        mst_text_format(text, MST_SECONDS, MST_SECONDS_ARGS(ms));
+    }
+}
+
+static void process(struct mst_text *text, const struct mst_who *who)
+{
+    if (who->index == MST_INDEX_ANY) { /* nothing tells the ranks apart */
+        mst_text_add(text, "the ranks");
+        return;
+    }
+    if (who->role == MST_ROLE_RANK && who->rank != MST_RANK_NONE) {
+        mst_text_format(text, "rank %" PRIu32 " (#%" PRIu32 ")", who->rank, who->index);
+    } else {
+        mst_text_format(text, "%s #%" PRIu32, mst_role_word(who->role), who->index);
+    }
+    if (who->host.size > 0) {
+        mst_text_format(text, " on %.*s", MST_SLICE_ARGS(who->host));
+    }
+}
+
+static void sealed(struct mst_text *text, const struct mst_item *incident)
+{
+    uint32_t before = incident->arrived, after = incident->expected;
+
+    if (before == 0) {
+        mst_text_format(text, "started with %" PRIu32 " rank%s", after, plural(after));
+    } else if (incident->total > 0) {
+        mst_text_format(text, "restarted with %" PRIu32 " of %" PRIu32 " rank%s", after, before,
+                        plural(before));
+    } else if (after > before) {
+        mst_text_format(text, "grew from %" PRIu32 " to %" PRIu32 " ranks", before, after);
+    } else {
+        mst_text_format(text, "began again with %" PRIu32 " rank%s", after, plural(after));
+    }
+    mst_text_format(text, ", generation %" PRIu64, incident->number);
+    if (incident->interrupt_ms + incident->gather_ms > 0) {
+        mst_text_add(text, ": ");
+        seconds(text, incident->interrupt_ms);
+        mst_text_add(text, " until the first rank was out of its function, ");
+        seconds(text, incident->gather_ms);
+        mst_text_add(text, " until all were there");
+    }
+}
+
+static void ended(struct mst_text *text, const struct mst_item *incident)
+{
+    const struct mst_who *who = &incident->who;
+    const struct mst_caused ending = {.cause = who->cause,
+                                      .code = who->code,
+                                      .signal = strsignal(who->code),
+                                      .text = incident->value};
+
+    process(text, who);
+    mst_text_add(text, " ");
+    mst_cause_sentence(text, &ending);
+}
+
+static void notice(struct mst_text *text, const struct mst_item *incident)
+{
+    struct mst_notice read = {.left_ms = 0};
+
+    (void)mst_notice_read(incident->value, &read);
+    mst_text_format(text, "%s of preemption for ",
+                    read.level == MST_NOTICE_CERTAIN ? "notice" : "advisory notice");
+    if (incident->who.index == MST_INDEX_ANY) {
+        mst_text_add(text, "the whole job");
+    } else {
+        mst_text_format(text, "#%" PRIu32, incident->who.index);
+    }
+    if (read.reason[0] != '\0') {
+        mst_text_format(text, ": %.*s", MST_TEXT_ARGS(read.reason));
+    }
+    mst_text_format(text, " (%.*s), ",
+                    MST_TEXT_ARGS(read.source[0] != '\0' ? read.source : "by hand"));
+    seconds(text, read.left_ms);
+    mst_text_add(text, " were left");
+}
+
+void mst_story_sentence(struct mst_text *text, const struct mst_item *incident)
+{
+    uint32_t count = incident->expected;
+
+    switch (incident->incident) {
+    case MST_INCIDENT_SEALED:
+        sealed(text, incident);
+        return;
+    case MST_INCIDENT_LOST:
+    case MST_INCIDENT_FAULT:
+        ended(text, incident);
+        return;
+    case MST_INCIDENT_NODE:
+        mst_text_format(text, "node %" PRIu32 " (%.*s) was lost with %" PRIu32 " rank%s",
+                        incident->who.index, MST_SLICE_ARGS(incident->who.host), count,
+                        plural(count));
+        return;
+    case MST_INCIDENT_TOO_FEW:
+        mst_text_format(text, "could not go on: %" PRIu32 " rank%s here, and %" PRIu32 " %s needed",
+                        incident->arrived, incident->arrived == 1 ? " is" : "s are", count,
+                        count == 1 ? "is" : "are");
+        return;
+    case MST_INCIDENT_NOTICE:
+        notice(text, incident);
+        return;
+    case MST_INCIDENT_SAVED:
+        mst_text_format(text, "step %" PRId64 " was saved for it by %" PRIu32 " rank%s",
+                        incident->step, count, plural(count));
+        return;
+    case MST_INCIDENT_SERVICE:
+        mst_text_add(text, "the service was started again");
+        return;
+    }
+    mst_text_add(text, "something that this version does not know");
+}
+
+const char *mst_story_word(const struct mst_item *incident)
+{
+    switch (incident->incident) {
+    case MST_INCIDENT_SEALED:
+        if (incident->arrived == 0) {
+            return "started";
+        }
+        return restarts(incident) ? "restarted" : "grew";
+    case MST_INCIDENT_LOST:
+        return "lost";
+    case MST_INCIDENT_NODE:
+        return "node-lost";
+    case MST_INCIDENT_FAULT:
+        return "fault";
+    case MST_INCIDENT_TOO_FEW:
+        return "too-few";
+    case MST_INCIDENT_NOTICE:
+        return "notice";
+    case MST_INCIDENT_SAVED:
+        return "saved";
+    case MST_INCIDENT_SERVICE:
+        return "service-restarted";
+    }
+    return "unknown";
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_VIEW_STORY_H
+#define MST_VIEW_STORY_H
+
+/* What happened to a job, and what it cost, from its incidents as the service lists them. */
+
+#include "base/text.h"
+#include "view/items.h"
+
+struct mst_story {
+    uint64_t age_ms;     /* since the first incident that is remembered */
+    bool from_the_start; /* that one is the start of the job */
+    uint64_t restarts;   /* after a fault or a loss */
+    uint64_t lost;       /* processes, those of lost nodes too */
+    uint64_t away_ms;    /* in all restarts, from the interruption until all ranks ran again */
+    uint64_t services;   /* how often the service began again */
+};
+
+void mst_story_of(const struct mst_items *history, struct mst_story *out);
+
+/* One sentence without a full stop: "rank 1 (#1) on b2 was killed by signal 9 (Killed)". */
+void mst_story_sentence(struct mst_text *text, const struct mst_item *incident);
+
+/* "lost", "restarted": one word for a program. */
+const char *mst_story_word(const struct mst_item *incident);
+
+#endif
