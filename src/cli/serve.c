@@ -60,6 +60,9 @@ static bool announce(const struct mst_cli *cli, const struct mst_uv_service *ser
             mst_uv_service_address(service));
     }
     mst_cli_put("muster: serving on %s\n", mst_uv_service_address(service));
+    if (*mst_cli_text(cli, "moved_to")) {
+        mst_cli_put("muster: each client is sent on to %s\n", mst_cli_text(cli, "moved_to"));
+    }
     if (http) {
         mst_cli_put("muster: health and metrics on %s%s\n", *http == 'u' ? "" : "http://", http);
     }
@@ -187,6 +190,27 @@ static void clear_up(const struct mst_cli *cli)
     }
 }
 
+/* What the service names to its clients. */
+static int take_named(const struct mst_cli *cli, struct mst_uv_service_config *config)
+{
+    const char *moved_to = mst_cli_text(cli, "moved_to");
+
+    config->named = mst_cli_text(cli, "advertise");
+    if (!*moved_to) {
+        return MST_CLI_OK;
+    }
+    if (*config->named) {
+        return mst_cli_usage(cli, "--moved-to and --advertise contradict each other");
+    }
+    if (config->journal.path || config->journal.record) {
+        return mst_cli_usage(cli, "--moved-to: a service that serves no client has nothing to "
+                                  "write: leave out --journal and --record");
+    }
+    config->named = moved_to;
+    config->elsewhere = true;
+    return MST_CLI_OK;
+}
+
 static int serve(const struct mst_cli *cli, char *list, int ready)
 {
     struct background background = {.ready = ready, .log = -1};
@@ -225,6 +249,11 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     config.journal.go_on_when_full = mst_cli_number(cli, "journal_full") != 0;
     if (config.journal.sync && !config.journal.path) {
         return mst_cli_usage(cli, "--sync needs a folder to write to: --journal DIR");
+    }
+    code = take_named(cli, &config);
+    if (code != MST_CLI_OK) {
+        mst_secret_wipe(&secret);
+        return code;
     }
     take_limits(cli, &config.limits);
     status = mst_uv_service_open(&service, &config, &err);

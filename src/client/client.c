@@ -37,7 +37,8 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     struct mst_client *client;
     size_t size = mst_copy_size(&mst_request_fields, &open);
 
-    if (config->endpoint_count == 0 || size > SIZE_MAX / 2) {
+    if (config->endpoint_count == 0 || config->endpoint_count > MST_CLIENT_ENDPOINTS_MAX ||
+        size > SIZE_MAX / 2) {
         return MUSTER_EINVAL;
     }
     client = mst_mem_zalloc(mem, sizeof(*client) + size);
@@ -300,13 +301,19 @@ void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag)
 
 /* ---- the connection ---- */
 
+static void connect_to(struct mst_client *client, uint32_t endpoint)
+{
+    client->state = MST_CLIENT_STATE_CONNECTING;
+    client->endpoint = endpoint;
+    client->connect_due = true;
+    client->attempt_ns = NEVER;
+}
+
 void mst_client_start(struct mst_client *client, uint64_t now_ns)
 {
     MST_ASSERT(client->state == MST_CLIENT_STATE_IDLE);
     client->now_ns = now_ns;
-    client->state = MST_CLIENT_STATE_CONNECTING;
-    client->connect_due = true;
-    client->attempt_ns = NEVER;
+    connect_to(client, client->endpoint);
 }
 
 uint64_t mst_client_silence_ns(const struct mst_client *client)
@@ -333,7 +340,8 @@ static void queue_again(struct mst_client *client)
     }
 }
 
-static void offline(struct mst_client *client)
+/* The next attempt, to `endpoint`, waits. */
+static void back_off(struct mst_client *client, uint32_t endpoint)
 {
     uint64_t half = client->backoff_ns / 2;
 
@@ -341,7 +349,13 @@ static void offline(struct mst_client *client)
     client->attempt_ns =
         mst_after_ns(client->now_ns, half + mst_prng_below(&client->prng, half + 1));
     client->backoff_ns = mst_sooner(client->backoff_ns * 2, BACKOFF_MAX_NS);
-    client->endpoint = (client->endpoint + 1) % client->endpoint_count;
+    client->endpoint = endpoint;
+    client->tried = 0;
+}
+
+/* What was sent has no answer. */
+static void unsend(struct mst_client *client)
+{
     MST_LIST_EACH(link, following, &client->calls)
     {
         struct mst_client_call *call = call_of(link);
@@ -353,6 +367,12 @@ static void offline(struct mst_client *client)
     }
     forget_connection(client);
     queue_again(client);
+}
+
+static void offline(struct mst_client *client)
+{
+    back_off(client, (client->endpoint + 1) % client->endpoint_count);
+    unsend(client);
 }
 
 static void hang_up(struct mst_client *client)
@@ -377,6 +397,49 @@ void mst_client_disconnected(struct mst_client *client, uint64_t now_ns)
     client->now_ns = now_ns;
     if (has_connection(client)) {
         offline(client);
+    }
+}
+
+static uint32_t bit(uint32_t endpoint)
+{
+    return UINT32_C(1) << endpoint;
+}
+
+void mst_client_endpoints(struct mst_client *client, uint32_t count, const uint32_t was[])
+{
+    uint32_t endpoint = client->endpoint, tried = 0;
+    bool found = false;
+
+    MST_ASSERT(count > 0 && count <= MST_CLIENT_ENDPOINTS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        if (was[i] == MST_CLIENT_ENDPOINT_NEW) {
+            continue;
+        }
+        tried |= client->tried & bit(was[i]) ? bit(i) : 0;
+        if (was[i] == client->endpoint) {
+            endpoint = i;
+            found = true;
+        }
+    }
+    MST_ASSERT(found);
+    client->endpoint_count = count;
+    client->endpoint = endpoint;
+    client->tried = tried;
+}
+
+void mst_client_sent_on(struct mst_client *client, uint64_t now_ns, uint32_t endpoint)
+{
+    client->now_ns = now_ns;
+    if (client->state != MST_CLIENT_STATE_OPENING && client->state != MST_CLIENT_STATE_ONLINE) {
+        return;
+    }
+    MST_ASSERT(endpoint < client->endpoint_count);
+    client->disconnect_due = true;
+    unsend(client);
+    if (client->tried & bit(endpoint)) {
+        back_off(client, endpoint);
+    } else {
+        connect_to(client, endpoint);
     }
 }
 
@@ -483,6 +546,7 @@ static void opened(struct mst_client *client, const struct mst_reply *reply)
     client->state = MST_CLIENT_STATE_ONLINE;
     client->attempt_ns = NEVER;
     client->backoff_ns = BACKOFF_MIN_NS;
+    client->tried = bit(client->endpoint);
     if (reply->number > 0) {
         client->lease_ns = mst_after_ns(0, (uint64_t)reply->number * NS_PER_MS);
     }
@@ -719,9 +783,7 @@ void mst_client_tick(struct mst_client *client, uint64_t now_ns)
         return;
     case MST_CLIENT_STATE_WAITING:
         if (now_ns >= client->attempt_ns) {
-            client->state = MST_CLIENT_STATE_CONNECTING;
-            client->connect_due = true;
-            client->attempt_ns = NEVER;
+            connect_to(client, client->endpoint);
         }
         break;
     case MST_CLIENT_STATE_CONNECTING:
@@ -850,13 +912,25 @@ void mst_client_check(const struct mst_client *client)
 
 uint64_t mst_client_digest(const struct mst_client *client)
 {
-    const uint64_t numbers[] = {
-        (uint64_t)client->state, client->prng.state,       client->endpoint,
-        client->id_next,         client->lease_ns,         client->answered_ns,
-        client->renew_ns,        client->heard_ns,         client->stopped,
-        client->attempt_ns,      client->backoff_ns,       client->view.generation,
-        client->view.rank,       client->view.incarnation, (uint64_t)client->view.attention,
-        client->view_revision,   client->call_count};
+    const uint64_t numbers[] = {(uint64_t)client->state,
+                                client->prng.state,
+                                client->endpoint,
+                                client->endpoint_count,
+                                client->tried,
+                                client->id_next,
+                                client->lease_ns,
+                                client->answered_ns,
+                                client->renew_ns,
+                                client->heard_ns,
+                                client->stopped,
+                                client->attempt_ns,
+                                client->backoff_ns,
+                                client->view.generation,
+                                client->view.rank,
+                                client->view.incarnation,
+                                (uint64_t)client->view.attention,
+                                client->view_revision,
+                                client->call_count};
     uint64_t digest = MST_DIGEST_INIT;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

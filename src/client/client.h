@@ -9,6 +9,7 @@
  *   IDLE --connect--> CONNECTING --connected--> OPENING --reply OPEN--> OPEN
  *                        ^   |failed               |lost                 |lost
  *                        +---+---- back-off -------+---------------------+
+ *   OPENING, OPEN --sent on--> CONNECTING, to the endpoint that was named
  *   any --reply FENCED / refused--> ENDED
  *
  * Shape as the core's: inputs carry now_ns; next/done drain effects. */
@@ -20,10 +21,13 @@
 
 struct mst_client;
 
+#define MST_CLIENT_ENDPOINTS_MAX 32u
+#define MST_CLIENT_ENDPOINT_NEW UINT32_MAX
+
 struct mst_client_config {
     uint64_t seed;           /* of the jitter in the back-off; different in each process */
     struct mst_open open;    /* the identity; the slices are copied */
-    uint32_t endpoint_count; /* at least 1; CONNECT effects go round */
+    uint32_t endpoint_count; /* 1 to ENDPOINTS_MAX; CONNECT effects go round */
     uint64_t end_ns;         /* latest time to wait for the names of missing ranks; 0: no limit */
     struct mst_limits limits;
 };
@@ -80,6 +84,15 @@ void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag);
 void mst_client_connected(struct mst_client *client, uint64_t now_ns);
 void mst_client_disconnected(struct mst_client *client,
                              uint64_t now_ns); /* or the attempt failed */
+
+/* The list of endpoints is another one: of `count`, and the earlier number of endpoint i is was[i],
+ * or ENDPOINT_NEW. The current one must be among them; it goes on under its new number. */
+void mst_client_endpoints(struct mst_client *client, uint32_t count, const uint32_t was[]);
+
+/* What is at the current endpoint does not serve, and says that the service is at `endpoint`. The
+ * next attempt goes there: at once, or after a back-off if that one was tried since the last
+ * back-off (two that send a client to each other would keep it busy). */
+void mst_client_sent_on(struct mst_client *client, uint64_t now_ns, uint32_t endpoint);
 
 /* The service sent bytes, a complete reply or not: the connection is alive, even if the answer to a
  * renewal is delayed behind them. They do not extend the lease. */

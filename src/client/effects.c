@@ -161,6 +161,7 @@ static bool next_state(struct mst_client *client)
         client->attempt_ns = mst_after_ns(client->now_ns, mst_client_silence_ns(client));
         client->effect.type = MST_CLIENT_CONNECT;
         client->effect.endpoint = client->endpoint;
+        client->tried |= UINT32_C(1) << client->endpoint;
     } else {
         return false;
     }

@@ -67,6 +67,7 @@ struct mst_client {
     struct mst_mem mem;
     struct mst_prng prng;
     uint32_t endpoint_count, endpoint;
+    uint32_t tried; /* a bit for each endpoint: attempts since the last back-off */
     enum mst_client_state state;
     uint64_t now_ns;
 

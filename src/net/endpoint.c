@@ -19,7 +19,7 @@ static muster_status complain(char *error, size_t room, struct mst_slice given, 
     return MUSTER_EINVAL;
 }
 
-static const char *parse_one(struct mst_address *out, struct mst_slice text, bool anywhere)
+const char *mst_endpoint_parse(struct mst_address *out, struct mst_slice text, bool anywhere)
 {
     const char *wrong = mst_address_parse(out, text);
 
@@ -49,7 +49,7 @@ muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, b
         if (out->count == MST_ENDPOINTS_MAX) {
             return complain(error, room, one, "is one too many: 16 are allowed");
         }
-        wrong = parse_one(&out->at[out->count], one, anywhere);
+        wrong = mst_endpoint_parse(&out->at[out->count], one, anywhere);
         if (wrong) {
             return complain(error, room, one, wrong);
         }

@@ -22,6 +22,9 @@ struct mst_endpoints {
 muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, bool anywhere,
                                   char *error, size_t room);
 
+/* One of them: NULL, or what is wrong with it, as the end of a sentence. */
+const char *mst_endpoint_parse(struct mst_address *out, struct mst_slice text, bool anywhere);
+
 /* Of addresses that mst_endpoints_parse did not take without a secret: whether one names a host
  * that nobody knows, and the words for that. Else `error` is as the parser has it. Blocks, as the
  * resolver does. */

@@ -321,6 +321,7 @@ static const struct mst_field reply_rows[] = {
     PART_IF(8, view, view, view, has_view),
     PART_IF(9, detail, detail, detail, has_detail),
     PARTS(10, item, items, items, item_count, 0, NULL),
+    ROW(11, BYTES, addresses, addresses),
 };
 #undef OF
 

@@ -148,6 +148,8 @@ struct mst_reply {
     struct mst_view view;
     const struct mst_item *items;
     uint32_t item_count;
+    struct mst_slice addresses; /* OPEN: of the service, with commas; empty: nothing new. With id 0:
+                                   it does not serve here, and the first of these does */
     bool has_detail;
     struct mst_detail detail; /* last, and not cleared where there is none */
 };

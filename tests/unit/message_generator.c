@@ -431,6 +431,7 @@ const struct mst_reply *message_generator_reply(struct message_generator *genera
     for (uint32_t i = 0; i < reply->item_count; i++) {
         make_item(generator, &generator->items[i]);
     }
+    reply->addresses = bytes_of(generator);
     return reply;
 }
 
@@ -621,7 +622,8 @@ bool message_reply_equal(const struct mst_reply *a, const struct mst_reply *b)
 {
     return a->id == b->id && a->command == b->command && a->status == b->status &&
            a->number == b->number && a->revision == b->revision && a->next == b->next &&
-           mst_slice_equal(a->value, b->value) && a->has_view == b->has_view &&
-           (!a->has_view || view_equal(&a->view, &b->view)) && a->has_detail == b->has_detail &&
+           mst_slice_equal(a->value, b->value) && mst_slice_equal(a->addresses, b->addresses) &&
+           a->has_view == b->has_view && (!a->has_view || view_equal(&a->view, &b->view)) &&
+           a->has_detail == b->has_detail &&
            (!a->has_detail || detail_equal(&a->detail, &b->detail)) && items_equal(a, b);
 }

@@ -360,6 +360,49 @@ static void the_client_checks_the_welcome(void **state)
                           "it speaks another protocol");
 }
 
+/* clang-format off */
+static const unsigned char golden_sent_on[] = {
+    0x00, 0x00, 0x00, 0x18,                                   /* a frame of 24 bytes: Reply */
+    0x10, 0x01,                                               /* command = OPEN; no id */
+    0x18, 0x27,                                               /* status = EUNREACHABLE */
+    0x3a, 0x04, 'g', 'o', 'n', 'e',                           /* value: for people */
+    0x5a, 0x0c, '1', '0', '.', '0', '.', '0', '.', '2', ':', '7', '0', '0' /* addresses */
+};
+/* clang-format on */
+
+/* A process that does not serve sends a client on, in these bytes. The client's side gets the
+ * addresses; where there are none, the reply is a goodbye with its reason. */
+static void golden_bytes_of_a_client_that_is_sent_on(void **state)
+{
+    struct native_link link;
+    struct mst_slice output;
+    struct mst_reply reply;
+
+    (void)state;
+    native_link_init(&link, &mst_limits_default);
+    native_link_to_service(&link);
+    assert_int_equal(feed_and_next(link.service, "", 0), MUSTER_MORE);
+    native_link_to_client(&link);
+    assert_int_equal(mst_native_client_next(link.client, &reply), MUSTER_MORE);
+    assert_int_equal(
+        mst_native_service_send_on(link.service, "gone", mst_slice_text("10.0.0.2:700")),
+        MUSTER_OK);
+    output = mst_native_stream_output(&link.service->stream);
+    assert_int_equal(output.size, sizeof golden_sent_on);
+    assert_memory_equal(output.data, golden_sent_on, sizeof golden_sent_on);
+    native_link_to_client(&link);
+    assert_int_equal(mst_native_client_next(link.client, &reply), MUSTER_OK);
+    assert_int_equal(reply.id, 0);
+    assert_int_equal(reply.status, MUSTER_EUNREACHABLE);
+    assert_true(mst_slice_is(reply.addresses, "10.0.0.2:700"));
+    assert_int_equal(mst_native_service_send_on(link.service, "gone", mst_slice_text("")),
+                     MUSTER_OK);
+    native_link_to_client(&link);
+    assert_int_equal(mst_native_client_next(link.client, &reply), MUSTER_EPROTO);
+    assert_non_null(strstr(link.client->stream.reason, "the service refused: gone"));
+    native_link_fini(&link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +416,7 @@ int main(void)
         cmocka_unit_test(the_client_learns_the_limits),
         cmocka_unit_test(the_client_takes_the_services_frames),
         cmocka_unit_test(the_client_checks_the_welcome),
+        cmocka_unit_test(golden_bytes_of_a_client_that_is_sent_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,11 @@ static void on_trouble(void *ctx, int os_errno, const char *line)
     }
 }
 
+static void on_targets(void *ctx, const char *line)
+{
+    mst_lib_log(ctx, MUSTER_LEVEL_INFO, "%s", line);
+}
+
 /* Such a service is not started again, and its state was nowhere else: once its socket refuses, the
  * session is over. */
 static bool is_gone(const struct muster_client *client)
@@ -215,6 +220,18 @@ void mst_lib_iteration(muster_client *client, uint64_t iteration)
 
 /* ---- opening ---- */
 
+static enum mst_targets_tcp tcp_of(const struct muster_client *client,
+                                   const struct mst_lib_wanted *wanted)
+{
+    if (client->tls) {
+        return MST_TARGETS_ANY_TCP;
+    }
+    if (mst_lib_secret_given(&wanted->secret)) {
+        return MST_TARGETS_NO_TCP;
+    }
+    return wanted->secret.insecure ? MST_TARGETS_ANY_TCP : MST_TARGETS_LOCAL_TCP;
+}
+
 static muster_status make_driver(struct muster_client *client, struct mst_lib_wanted *wanted)
 {
     struct mst_driver_config config = {.endpoints = wanted->endpoints,
@@ -222,6 +239,8 @@ static muster_status make_driver(struct muster_client *client, struct mst_lib_wa
                                        .attention = on_attention,
                                        .ended = on_ended,
                                        .trouble = on_trouble,
+                                       .targets = on_targets,
+                                       .tcp = tcp_of(client, wanted),
                                        .tls = client->tls,
                                        .ctx = client};
     uint64_t random[3];

@@ -9,7 +9,6 @@
 #include "base/panic.h"
 #include "base/text.h"
 #include "net/channel.h"
-#include "net/lookup.h"
 #include "proto/native/native.h"
 
 enum { INPUT_ROOM = MST_CHANNEL_ROOM, LINE_ROOM = 400, READS_MAX = 64 };
@@ -26,10 +25,7 @@ struct mst_driver {
     struct mst_channel channel; /* fd -1: none */
     uint32_t endpoint;
     uint64_t epoch;
-    /* Of each endpoint that is a name: its lookup in progress, and the number of failed attempts,
-     * which selects the next one of its addresses. */
-    struct mst_lookup *lookups[MST_ENDPOINTS_MAX];
-    uint32_t failures[MST_ENDPOINTS_MAX];
+    struct mst_targets targets;
     struct mst_native_client *codec;
     /* The codec of a connection that was closed in the middle of a turn: replies that are still
      * being delivered borrow from it. */
@@ -53,6 +49,7 @@ muster_status mst_driver_new(struct mst_driver **out, const struct mst_driver_co
     driver->mem = *mem;
     driver->config = *config;
     driver->config.client.endpoint_count = config->endpoints.count;
+    mst_targets_init(&driver->targets, &config->endpoints);
     driver->channel.fd = -1;
     driver->frame_bytes_max = config->client.limits.frame_bytes_max;
     status = mst_client_new(&driver->client, &driver->config.client, &driver->mem);
@@ -97,9 +94,9 @@ void mst_driver_abandon(struct mst_driver *driver)
 void mst_driver_disown(struct mst_driver *driver)
 {
     driver->channel.fd = -1;
-    for (uint32_t i = 0; i < MST_ENDPOINTS_MAX; i++) {
-        if (driver->lookups[i]) {
-            mst_lookup_disown(driver->lookups[i]);
+    for (uint32_t i = 0; i < driver->targets.count; i++) {
+        if (driver->targets.at[i].lookup) {
+            mst_lookup_disown(driver->targets.at[i].lookup);
         }
     }
 }
@@ -113,9 +110,7 @@ void mst_driver_free(struct mst_driver *driver)
     }
     close_connection(driver);
     drop_codec(&driver->late);
-    for (uint32_t i = 0; i < MST_ENDPOINTS_MAX; i++) {
-        mst_lookup_drop(driver->lookups[i]);
-    }
+    mst_targets_fini(&driver->targets);
     mst_client_free(driver->client);
     mem = driver->mem;
     mst_mem_release(&mem, driver);
@@ -131,6 +126,12 @@ uint64_t mst_driver_frame_max(const struct mst_driver *driver)
     return driver->frame_bytes_max;
 }
 
+/* The one of the connection, or of the attempt. */
+static struct mst_targets_one *target_of(struct mst_driver *driver)
+{
+    return &driver->targets.at[driver->endpoint];
+}
+
 int mst_driver_socket(const struct mst_driver *driver)
 {
     return driver->stage == CONNECTED ? driver->channel.fd : -1;
@@ -138,8 +139,8 @@ int mst_driver_socket(const struct mst_driver *driver)
 
 bool mst_driver_speaks_tcp(const struct mst_driver *driver)
 {
-    for (uint32_t i = 0; i < driver->config.endpoints.count; i++) {
-        if (driver->config.endpoints.at[i].kind != MST_ADDRESS_UNIX) {
+    for (uint32_t i = 0; i < driver->targets.count; i++) {
+        if (driver->targets.at[i].address.kind != MST_ADDRESS_UNIX) {
             return true;
         }
     }
@@ -158,7 +159,7 @@ void mst_driver_say_awaited(const struct mst_driver *driver, struct mst_text *te
         mst_text_format(text, "what listens there accepts, but does not answer");
     } else if (driver->stage != NOWHERE) {
         mst_text_format(text, "connecting to %s: %s",
-                        driver->config.endpoints.at[driver->endpoint].text, awaited[driver->stage]);
+                        driver->targets.at[driver->endpoint].address.text, awaited[driver->stage]);
     }
 }
 
@@ -172,12 +173,12 @@ static void lost(struct mst_driver *driver, uint64_t now_ns, int os_errno, const
     char words[128];
 
     mst_text_print(line, sizeof(line), "%s%s: %s", was_up ? "connection to " : "connecting to ",
-                   driver->config.endpoints.at[driver->endpoint].text,
+                   target_of(driver)->address.text,
                    reason ? reason : strerror_r(os_errno, words, sizeof(words)));
     if (driver->config.trouble) {
         driver->config.trouble(driver->config.ctx, os_errno, line);
     }
-    driver->failures[driver->endpoint] += !was_up;
+    target_of(driver)->failures += !was_up;
     close_connection(driver);
     mst_client_disconnected(driver->client, now_ns);
 }
@@ -197,7 +198,7 @@ static void connected(struct mst_driver *driver, uint64_t now_ns)
 /* The socket is connected. With a secret, nothing is sent over TCP in plain. */
 static void greet(struct mst_driver *driver, uint64_t now_ns)
 {
-    const struct mst_address *address = &driver->config.endpoints.at[driver->endpoint];
+    const struct mst_address *address = &target_of(driver)->address;
 
     driver->epoch++;
     if (!driver->config.tls || address->kind == MST_ADDRESS_UNIX) {
@@ -229,30 +230,30 @@ static void start_socket(struct mst_driver *driver, uint64_t now_ns,
 /* A lookup that an earlier attempt has left is as good. */
 static void start_looking_up(struct mst_driver *driver, uint64_t now_ns)
 {
-    struct mst_lookup **lookup = &driver->lookups[driver->endpoint];
+    struct mst_targets_one *target = target_of(driver);
 
     driver->stage = LOOKING_UP;
     driver->epoch++;
-    if (!*lookup) {
-        *lookup = mst_lookup_start(&driver->config.endpoints.at[driver->endpoint]);
+    if (!target->lookup) {
+        target->lookup = mst_lookup_start(&target->address);
     }
-    if (!*lookup) {
+    if (!target->lookup) {
         lost(driver, now_ns, errno, NULL);
     }
 }
 
 static void finish_looking_up(struct mst_driver *driver, uint64_t now_ns)
 {
-    struct mst_address address = driver->config.endpoints.at[driver->endpoint];
-    struct mst_lookup **lookup = &driver->lookups[driver->endpoint];
+    struct mst_targets_one *target = target_of(driver);
+    struct mst_address address = target->address;
     const char *wrong;
 
-    if (!mst_lookup_is_over(*lookup)) {
+    if (!mst_lookup_is_over(target->lookup)) {
         return;
     }
-    wrong = mst_lookup_take(*lookup, driver->failures[driver->endpoint], &address);
-    mst_lookup_drop(*lookup);
-    *lookup = NULL;
+    wrong = mst_lookup_take(target->lookup, target->failures, &address);
+    mst_lookup_drop(target->lookup);
+    target->lookup = NULL;
     if (wrong) {
         lost(driver, now_ns, 0, wrong);
     } else {
@@ -262,7 +263,7 @@ static void finish_looking_up(struct mst_driver *driver, uint64_t now_ns)
 
 static void start_connecting(struct mst_driver *driver, uint64_t now_ns, uint32_t endpoint)
 {
-    const struct mst_address *address = &driver->config.endpoints.at[endpoint];
+    const struct mst_address *address = &driver->targets.at[endpoint].address;
 
     close_connection(driver);
     driver->endpoint = endpoint;
@@ -432,7 +433,7 @@ struct pollfd mst_driver_interest(const struct mst_driver *driver, uint64_t *epo
     struct pollfd interest = {.fd = driver->channel.fd, .events = POLLIN};
 
     if (driver->stage == LOOKING_UP) {
-        interest.fd = mst_lookup_fd(driver->lookups[driver->endpoint]);
+        interest.fd = mst_lookup_fd(driver->targets.at[driver->endpoint].lookup);
     } else if (driver->stage == CONNECTING) {
         interest.events = POLLOUT;
     } else if (driver->channel.blocked) {
@@ -440,6 +441,67 @@ struct pollfd mst_driver_interest(const struct mst_driver *driver, uint64_t *epo
     }
     *epoch_out = driver->epoch;
     return interest;
+}
+
+/* ---- where the service is ---- */
+
+/* The service says where it is. */
+static void take_targets(struct mst_driver *driver, struct mst_slice named)
+{
+    uint32_t was[MST_ENDPOINTS_MAX];
+    char line[LINE_ROOM];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    if (!mst_targets_take(&driver->targets, named, driver->config.tcp, driver->endpoint, was)) {
+        return;
+    }
+    for (uint32_t i = 0; i < driver->targets.count; i++) {
+        if (was[i] == driver->endpoint) {
+            driver->endpoint = i;
+            break;
+        }
+    }
+    mst_client_endpoints(driver->client, driver->targets.count, was);
+    if (driver->config.targets) {
+        mst_text_add(&text, "addresses of the service: ");
+        mst_targets_say(&driver->targets, &text);
+        driver->config.targets(driver->config.ctx, line);
+    }
+}
+
+/* What listens there does not serve, and says where the service is. */
+static void send_on(struct mst_driver *driver, uint64_t now_ns, const struct mst_reply *reply)
+{
+    char line[LINE_ROOM];
+    uint32_t next;
+
+    take_targets(driver, reply->addresses);
+    next = mst_targets_find(&driver->targets, reply->addresses);
+    if (next == driver->targets.count) {
+        mst_text_print(line, sizeof(line),
+                       "it sends this client to %.*s, an address that it may not use",
+                       MST_SLICE_ARGS(reply->addresses));
+        lost(driver, now_ns, 0, line);
+        return;
+    }
+    if (driver->config.trouble) {
+        mst_text_print(line, sizeof(line), "connection to %s: sent on to %s",
+                       target_of(driver)->address.text, driver->targets.at[next].address.text);
+        driver->config.trouble(driver->config.ctx, 0, line);
+    }
+    mst_client_sent_on(driver->client, now_ns, next);
+}
+
+static void take_reply(struct mst_driver *driver, uint64_t now_ns, const struct mst_reply *reply)
+{
+    if (reply->id == 0) {
+        send_on(driver, now_ns, reply);
+        return;
+    }
+    if (reply->command == MST_OPEN && reply->status == MUSTER_OK) {
+        take_targets(driver, reply->addresses);
+    }
+    mst_client_reply(driver->client, now_ns, reply);
 }
 
 /* Replies reach the machine one by one: each borrows from the codec. */
@@ -454,7 +516,7 @@ static muster_status take_replies(struct mst_driver *driver, uint64_t now_ns)
         if (status != MUSTER_OK) {
             break;
         }
-        mst_client_reply(driver->client, now_ns, &reply);
+        take_reply(driver, now_ns, &reply);
         drain(driver, now_ns);
     }
     return driver->codec == codec ? status : MUSTER_MORE;

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "client/client.h"
+#include "client/shell/targets.h"
 #include "net/endpoint.h"
 #include "net/tls.h"
 
@@ -18,6 +19,7 @@ struct mst_driver_config {
     struct mst_endpoints endpoints;
     struct mst_client_config client; /* endpoint_count is set by the driver */
     struct mst_tls_context *tls;     /* for TCP; NULL: plain. Outlives the driver */
+    enum mst_targets_tcp tcp;        /* what the service may name */
 
     /* Called in the middle of a turn: they may make and drop calls of the machine, and no more. */
     void (*done)(void *ctx, const struct mst_client_effect *effect); /* a call ended */
@@ -27,6 +29,8 @@ struct mst_driver_config {
      * EKEYREJECTED: the service is there and does not let this client in, or another user listens
      * there. */
     void (*trouble)(void *ctx, int os_errno, const char *line);
+    /* The service has named other addresses than before; the line has all. May be NULL. */
+    void (*targets)(void *ctx, const char *line);
     void *ctx;
 };
 

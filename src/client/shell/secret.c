@@ -64,6 +64,18 @@ static muster_status make_context(struct muster_client *client, const struct mst
     return status == MUSTER_OK ? status : mst_lib_refuse(err, what, "%s", why.text);
 }
 
+/* The user's own socket needs no secret, so none that can be read is no error. With one, the client
+ * can follow its service to addresses of other hosts. A pipe can be read once: it is left to a
+ * process that needs it. */
+static void prepare_tcp(struct muster_client *client, const struct mst_lib_secret *secret)
+{
+    struct muster_error ignored;
+
+    if (secret->fd < 0 || lseek((int)secret->fd, 0, SEEK_CUR) >= 0) {
+        (void)make_context(client, secret, false, MST_TLS_CLIENT, &client->tls, &ignored, "open");
+    }
+}
+
 muster_status mst_lib_secret_use(const struct mst_lib_secret *secret, const char *addr,
                                  struct muster_client *client, struct muster_error *err)
 {
@@ -78,8 +90,12 @@ muster_status mst_lib_secret_use(const struct mst_lib_secret *secret, const char
             return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
         }
     }
-    if (!mst_lib_secret_given(secret) || !mst_addresses_speak_tcp(addr)) {
-        return MUSTER_OK; /* the user's own socket needs none */
+    if (!mst_lib_secret_given(secret)) {
+        return MUSTER_OK;
+    }
+    if (!mst_addresses_speak_tcp(addr)) {
+        prepare_tcp(client, secret);
+        return MUSTER_OK;
     }
     if (secret->keep && secret->fd < 0) {
         client->secret_file = client->secret_path;

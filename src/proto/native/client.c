@@ -123,7 +123,7 @@ muster_status mst_native_client_next(struct mst_native_client *client, struct ms
     if (status == MUSTER_MORE || client->stream.dead) {
         return status;
     }
-    if (out->id == 0) {
+    if (out->id == 0 && (out->command != MST_OPEN || out->addresses.size == 0)) {
         return refused(client, out->value);
     }
     if (status != MUSTER_OK) {

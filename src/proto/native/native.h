@@ -38,6 +38,12 @@ void mst_native_service_free(struct mst_native_service *service); /* NULL: no-op
 /* Refuses a client before its first byte: the output has the reason. Then flush and hang up. */
 void mst_native_service_refuse(struct mst_native_service *service, const char *why);
 
+/* Sends the client on, whatever it asked: this process does not serve, and the service is at the
+ * first of `addresses`. `why` is one line for clients that know no addresses. Then flush and hang
+ * up. An error, as of answer: close the connection. */
+muster_status mst_native_service_send_on(struct mst_native_service *service, const char *why,
+                                         struct mst_slice addresses);
+
 /* The next complete request: OK (everything in it is borrowed until the next call of next, feed or
  * keep), MORE, or an error after which the connection is dead: flush the output, then close it. */
 muster_status mst_native_service_next(struct mst_native_service *service, struct mst_request *out);
@@ -74,7 +80,8 @@ void mst_native_client_free(struct mst_native_client *client);
 muster_status mst_native_client_send(struct mst_native_client *client,
                                      const struct mst_request *request);
 
-/* The next whole reply: OK (borrowed until the next call of next or feed), MORE, or EPROTO. */
+/* The next whole reply: OK (borrowed until the next call of next or feed), MORE, or EPROTO. One
+ * with id 0 is the last: mst_native_service_send_on. */
 muster_status mst_native_client_next(struct mst_native_client *client, struct mst_reply *out);
 
 #endif

@@ -117,6 +117,20 @@ static muster_status goodbye(struct mst_native_service *service)
     return service->stream.dead;
 }
 
+/* A client that ignores the addresses takes it as a goodbye: it connects again, and its list of
+ * addresses may have the right one. */
+muster_status mst_native_service_send_on(struct mst_native_service *service, const char *why,
+                                         struct mst_slice addresses)
+{
+    const struct mst_reply message = {.command = MST_OPEN,
+                                      .status = MUSTER_EUNREACHABLE,
+                                      .value = mst_slice_text(why),
+                                      .addresses = addresses};
+    size_t size;
+
+    return mst_native_stream_put(&service->stream, &mst_reply_fields, &message, &size);
+}
+
 static muster_status refuse_request(struct mst_native_service *service,
                                     const struct mst_wrong *wrong, uint64_t id)
 {

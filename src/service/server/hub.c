@@ -13,6 +13,7 @@
 #include "base/panic.h"
 #include "os/system.h"
 #include "proto/native/native.h"
+#include "service/server/addresses.h"
 #include "service/server/connection.h"
 #include "service/server/peer.h"
 
@@ -26,7 +27,8 @@
 #define QUIET_LEASES 2u
 #define HEARD_PARTS 8u /* the time of the last request is rounded to such a part of a patience */
 #define STRANGER_READS (2u * MST_UV_GREETINGS) /* in one turn: a handshake takes two */
-#define COMPLAINTS 20u                         /* lines about refusals in one PATIENCE_NS */
+#define WHY_ROOM 300u
+#define COMPLAINTS 20u /* lines about refusals in one PATIENCE_NS */
 
 static uint64_t now(struct mst_uv_hub *hub)
 {
@@ -239,6 +241,9 @@ static bool let_in(struct mst_uv_connection *connection)
     struct mst_uv_hub *hub = connection->hub;
 
     no_stranger(connection);
+    if (hub->elsewhere) {
+        return true;
+    }
     hub->reserve.storing = true;
     connection->known =
         mst_journal_conn_open(hub->feed.journal, now(hub), connection->id) == MUSTER_OK;
@@ -292,7 +297,7 @@ static bool feed_request(struct mst_uv_connection *connection, const struct mst_
 
 static void pass_on(struct mst_uv_connection *connection, const struct mst_reply *reply)
 {
-    muster_status status = mst_native_service_answer(connection->codec, reply);
+    muster_status status = mst_uv_addresses_answer(connection, reply);
 
     if (status != MUSTER_OK) {
         complain(connection, status == MUSTER_ELIMIT ? "its unread output reached output_bytes_max"
@@ -366,6 +371,19 @@ static bool searches(const struct mst_request *request)
     return request->command == MST_WATCH || request->command == MST_WAIT;
 }
 
+/* The client has asked for something. */
+static void send_on(struct mst_uv_connection *connection)
+{
+    char why[WHY_ROOM];
+    muster_status status = mst_uv_addresses_send_on(connection, why, sizeof why);
+
+    if (may_complain(connection->hub)) {
+        tell(connection, MST_INFO, "client-sent-on", why);
+    }
+    connection->doomed = status != MUSTER_OK;
+    drain(connection);
+}
+
 /* Feeds whole requests, at most a batch; further ones wait for other connections. */
 static void pump(struct mst_uv_connection *connection)
 {
@@ -383,6 +401,10 @@ static void pump(struct mst_uv_connection *connection)
         }
         if (status != MUSTER_OK) {
             hang_up_on(connection, codec->stream.reason);
+            return;
+        }
+        if (connection->hub->elsewhere) {
+            send_on(connection);
             return;
         }
         if (i == 0) {
@@ -775,6 +797,7 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
 void mst_uv_hub_fini(struct mst_uv_hub *hub)
 {
     hub->core = NULL;
+    free(hub->addresses);
     mst_uv_feed_fini(&hub->feed);
     mst_uv_reserve_fini(&hub->reserve);
 }

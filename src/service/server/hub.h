@@ -66,6 +66,8 @@ struct mst_uv_hub {
     uint64_t complaints_until_ns; /* log lines about strangers are limited in such a period */
     uint32_t complaints;
     bool stopping;
+    bool elsewhere;            /* clients are sent on to `addresses` */
+    char *addresses;           /* of the service, for clients: with commas; NULL: none to name */
     bool waiting_first;        /* in this turn: waiting replies come before new requests */
     bool recovering;           /* decisions of the replay were logged before */
     struct mst_list dirty;     /* have output that was not offered to the socket in this turn */

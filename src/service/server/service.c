@@ -16,17 +16,20 @@
 #include "base/fail.h"
 #include "base/panic.h"
 #include "base/time.h"
+#include "net/endpoint.h"
+#include "net/rendezvous.h"
 #include "os/descriptors.h"
 #include "os/short_slice.h"
-#include "service/server/hub.h"
+#include "service/server/addresses.h"
 #include "service/server/listener.h"
 #include "service/server/report.h"
 
 #define ACCEPT_BATCH 64u      /* connections accepted from one socket in one turn */
 #define ACCEPT_PAUSE_MS 100u  /* when there are no descriptors left */
 #define FEW_DESCRIPTORS 1024u /* if the limit is unknown */
-#define OWN_FILES 24u         /* standard ones, the loop's, the listeners, the journal's */
-#define ORPHAN_MS 250u        /* the interval of the check whether the service is still needed */
+#define ERROR_ROOM 320u
+#define OWN_FILES 24u  /* standard ones, the loop's, the listeners, the journal's */
+#define ORPHAN_MS 250u /* the interval of the check whether the service is still needed */
 
 struct door {
     uv_poll_t poll;
@@ -385,6 +388,36 @@ static muster_status open_doors(struct mst_uv_service *service,
     return MUSTER_OK;
 }
 
+/* As a client checks its own addresses. */
+static muster_status name_addresses(struct mst_uv_service *service,
+                                    const struct mst_uv_service_config *config,
+                                    struct muster_error *err)
+{
+    const char *list = config->named;
+    struct mst_endpoints named;
+    char why[ERROR_ROOM];
+
+    if (!list || !*list) {
+        return MUSTER_OK;
+    }
+    if (mst_endpoints_parse(&named, list, config->secret || config->insecure, why, sizeof why) !=
+        MUSTER_OK) {
+        return mst_fail(err, MUSTER_EINVAL, 0, "--%s %s: %s",
+                        config->elsewhere ? "moved-to" : "advertise", list, why);
+    }
+    for (uint32_t i = 0; i < named.count && config->elsewhere; i++) {
+        if (mst_rendezvous_listed(service->address, named.at[i].text)) {
+            return mst_fail(err, MUSTER_EINVAL, 0,
+                            "--moved-to %s: this service listens on %s itself: name the address "
+                            "of the one that serves",
+                            list, named.at[i].text);
+        }
+    }
+    return mst_uv_addresses_set(&service->hub, list, config->elsewhere) == MUSTER_OK
+               ? MUSTER_OK
+               : fail(err, MUSTER_ENOMEM, "muster serve", UV_ENOMEM);
+}
+
 static void close_handle(uv_handle_t *handle, void *ignored)
 {
     (void)ignored;
@@ -446,6 +479,9 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     }
     if (status == MUSTER_OK) {
         status = open_doors(service, config, err);
+    }
+    if (status == MUSTER_OK) {
+        status = name_addresses(service, config, err);
     }
     if (status != MUSTER_OK) {
         mst_uv_service_close(service);

@@ -30,9 +30,11 @@ struct mst_uv_service_config {
     const char *job;  /* what its /status.json shows; borrowed until the service is closed */
     struct mst_uv_journal_config journal;
     const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
-    bool insecure;   /* serve, without a secret, on TCP addresses that others can reach */
-    bool parent;     /* stop at input or the end of stdin, and at no signal */
-    bool until_idle; /* stop when the last session is over, or when none was opened in a lease */
+    const char *named; /* the addresses that clients are to use, with commas; NULL or empty: none */
+    bool elsewhere;    /* does not serve, and sends each client on to the first of `named` */
+    bool insecure;     /* serve, without a secret, on TCP addresses that others can reach */
+    bool parent;       /* stop at input or the end of stdin, and at no signal */
+    bool until_idle;   /* stop when the last session is over, or when none was opened in a lease */
 };
 
 /* Recovers its state, and then listens. EINVAL, EEXISTS: an address that is refused or taken;

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "service/server/addresses.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/panic.h"
+#include "base/text.h"
+
+muster_status mst_uv_addresses_set(struct mst_uv_hub *hub, const char *addresses, bool elsewhere)
+{
+    bool same = addresses && hub->addresses ? strcmp(addresses, hub->addresses) == 0
+                                            : addresses == hub->addresses;
+    char *copy = addresses ? strdup(addresses) : NULL;
+
+    MST_ASSERT(elsewhere == hub->elsewhere || hub->count == 0);
+    MST_ASSERT(!elsewhere || addresses);
+    if (addresses && !copy) {
+        return MUSTER_ENOMEM;
+    }
+    free(hub->addresses);
+    hub->addresses = copy;
+    if (!same || elsewhere != hub->elsewhere) {
+        mst_uv_log_line(hub->log, MST_INFO, "service", "%s addresses=%s",
+                        elsewhere ? "clients-are-sent-on" : "addresses-named",
+                        copy ? copy : "none");
+    }
+    hub->elsewhere = elsewhere;
+    return MUSTER_OK;
+}
+
+muster_status mst_uv_addresses_answer(struct mst_uv_connection *connection,
+                                      const struct mst_reply *reply)
+{
+    struct mst_reply named;
+
+    if (reply->command != MST_OPEN || reply->status != MUSTER_OK || !connection->hub->addresses) {
+        return mst_native_service_answer(connection->codec, reply);
+    }
+    named = *reply;
+    named.addresses = mst_slice_text(connection->hub->addresses);
+    return mst_native_service_answer(connection->codec, &named);
+}
+
+muster_status mst_uv_addresses_send_on(struct mst_uv_connection *connection, char *why, size_t room)
+{
+    const char *addresses = connection->hub->addresses;
+
+    mst_text_print(why, room, "no service here any more; it is at %s", addresses);
+    return mst_native_service_send_on(connection->codec, why, mst_slice_text(addresses));
+}
