@@ -151,7 +151,7 @@ static void open_stream(void)
     request.open.token = (struct mst_token){random[0] | 1, random[1]};
     request.open.job = mst_slice_text("bench");
     stream.id = 1;
-    stream.channel = (struct mst_channel){.fd = mst_endpoint_connect(&address, &done, &why)};
+    stream.channel = (struct mst_channel){.fd = mst_endpoint_connect(&address, false, &done, &why)};
     if (stream.channel.fd < 0 ||
         mst_native_client_new(&stream.codec, &mst_limits_default, &mst_system_mem) != MUSTER_OK) {
         die("connect");

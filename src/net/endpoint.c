@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -92,6 +93,11 @@ bool mst_endpoints_unknown(const char *text, char *error, size_t room)
     return false;
 }
 
+static void set_tcp(int fd, int option, int value)
+{
+    (void)setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value));
+}
+
 static int refuse(int fd, int os_errno)
 {
     (void)close(fd);
@@ -99,10 +105,10 @@ static int refuse(int fd, int os_errno)
     return -1;
 }
 
-int mst_endpoint_connect(const struct mst_address *address, bool *done_out, const char **why_out)
+int mst_endpoint_connect(const struct mst_address *address, bool hurry, bool *done_out,
+                         const char **why_out)
 {
     bool local = address->kind == MST_ADDRESS_UNIX;
-    int one = 1;
     int fd = mst_descriptor_beyond_streams(
         socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
@@ -111,7 +117,10 @@ int mst_endpoint_connect(const struct mst_address *address, bool *done_out, cons
         return -1;
     }
     if (!local) {
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        set_tcp(fd, TCP_NODELAY, 1);
+        if (hurry) {
+            set_tcp(fd, TCP_USER_TIMEOUT, MST_ENDPOINT_VANISHED_MS);
+        }
     }
     *done_out =
         connect(fd, (const struct sockaddr *)(const void *)&address->name, address->size) == 0;
@@ -123,4 +132,34 @@ int mst_endpoint_connect(const struct mst_address *address, bool *done_out, cons
         return refuse(fd, EKEYREJECTED);
     }
     return fd;
+}
+
+void mst_endpoint_guard(int fd)
+{
+    int one = 1;
+
+    set_tcp(fd, TCP_USER_TIMEOUT, 0);
+    set_tcp(fd, TCP_KEEPIDLE, 1);
+    set_tcp(fd, TCP_KEEPINTVL, 1);
+    set_tcp(fd, TCP_KEEPCNT, 2);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+}
+
+bool mst_endpoint_owed(int fd, uint64_t since_ms, uint64_t *quiet_ms_out)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof(info);
+    int bytes = 0;
+
+    *quiet_ms_out = 0;
+    if (ioctl(fd, TIOCOUTQ, &bytes) != 0 || bytes <= 0 ||
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+        return false;
+    }
+    if (info.tcpi_probes > 0) { /* of a peer without room for more, or of one that was idle */
+        *quiet_ms_out = info.tcpi_last_ack_recv;
+    } else if (info.tcpi_retransmits > 0) {
+        *quiet_ms_out = info.tcpi_last_ack_recv < since_ms ? info.tcpi_last_ack_recv : since_ms;
+    }
+    return true;
 }

@@ -30,9 +30,25 @@ const char *mst_endpoint_parse(struct mst_address *out, struct mst_slice text, b
  * resolver does. */
 bool mst_endpoints_unknown(const char *text, char *error, size_t room);
 
+/* How long the host of a client's service may answer nothing before the client, which knows several
+ * addresses, tries another one. TCP itself waits for a quarter of an hour. */
+#define MST_ENDPOINT_VANISHED_MS 2000u
+
 /* A socket that is connecting, or connected (`*done_out`); -1: `*why_out` says why not, or is NULL
  * and errno does. The address was looked up, if it is a name. Behind a Unix socket's path another
- * user may listen by now: that is refused before a byte is sent, as EKEYREJECTED. */
-int mst_endpoint_connect(const struct mst_address *address, bool *done_out, const char **why_out);
+ * user may listen by now: that is refused before a byte is sent, as EKEYREJECTED. `hurry`: an
+ * attempt over TCP that is not answered for VANISHED_MS fails, as ETIMEDOUT. */
+int mst_endpoint_connect(const struct mst_address *address, bool hurry, bool *done_out,
+                         const char **why_out);
+
+/* A TCP socket is connected, and its host may vanish: an idle connection to a host that has
+ * vanished breaks after about 3 s. TCP_USER_TIMEOUT goes: it would also break a connection whose
+ * peer lives and reads nothing. */
+void mst_endpoint_guard(int fd);
+
+/* What the peer's kernel owes. False: nothing. `quiet_ms_out`: since when it has sent no
+ * acknowledgement although it was asked at least twice; 0: it was not. `since_ms`: since the first
+ * of the bytes that it owes was sent. */
+bool mst_endpoint_owed(int fd, uint64_t since_ms, uint64_t *quiet_ms_out);
 
 #endif

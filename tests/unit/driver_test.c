@@ -33,7 +33,7 @@ bool __wrap_mst_lookup_is_over(const struct mst_lookup *lookup);
 const char *__wrap_mst_lookup_take(const struct mst_lookup *lookup, uint32_t turn,
                                    struct mst_address *address);
 void __wrap_mst_lookup_drop(struct mst_lookup *lookup);
-int __wrap_mst_endpoint_connect(const struct mst_address *address, bool *done_out,
+int __wrap_mst_endpoint_connect(const struct mst_address *address, bool hurry, bool *done_out,
                                 const char **why_out);
 
 struct mst_lookup *__wrap_mst_lookup_start(const struct mst_address *address)
@@ -69,12 +69,13 @@ void __wrap_mst_lookup_drop(struct mst_lookup *lookup)
     (void)lookup;
 }
 
-int __wrap_mst_endpoint_connect(const struct mst_address *address, bool *done_out,
+int __wrap_mst_endpoint_connect(const struct mst_address *address, bool hurry, bool *done_out,
                                 const char **why_out)
 {
     int ends[2];
 
     (void)address;
+    (void)hurry;
     *why_out = NULL;
     if (peer < 0) {
         errno = ECONNREFUSED;

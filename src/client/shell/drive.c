@@ -109,7 +109,7 @@ static void timers_fire(const struct muster_client *client, uint64_t now_ns)
 
 static uint64_t deadline_of(struct muster_client *client)
 {
-    uint64_t deadline_ns = mst_client_deadline_ns(mst_lib_machine(client));
+    uint64_t deadline_ns = mst_driver_deadline_ns(client->driver);
     const struct mst_lib_timer *timer = timer_first(client);
 
     MST_LIB_HOOKS(hook, client, deadline_ns)

@@ -8,8 +8,12 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "net/channel.h"
 #include "proto/native/native.h"
+
+#define LOOK_NS (500 * NS_PER_MS)
+#define DOUBT_NS (250 * NS_PER_MS)
 
 enum { INPUT_ROOM = MST_CHANNEL_ROOM, LINE_ROOM = 400, READS_MAX = 64 };
 
@@ -31,6 +35,9 @@ struct mst_driver {
      * being delivered borrow from it. */
     struct mst_native_client *late;
     uint64_t frame_bytes_max; /* of the service, on the last connection */
+    uint64_t asked_ns;        /* when the first byte was sent that may have no acknowledgement */
+    uint64_t look_ns;         /* when to look for that; UINT64_MAX: all have theirs */
+    bool doubted;             /* at the last look the host seemed to have vanished */
     bool draining;
     unsigned char input[INPUT_ROOM];
 };
@@ -52,6 +59,7 @@ muster_status mst_driver_new(struct mst_driver **out, const struct mst_driver_co
     mst_targets_init(&driver->targets, &config->endpoints);
     driver->channel.fd = -1;
     driver->frame_bytes_max = config->client.limits.frame_bytes_max;
+    driver->look_ns = UINT64_MAX;
     status = mst_client_new(&driver->client, &driver->config.client, &driver->mem);
     if (status != MUSTER_OK) {
         mst_driver_free(driver);
@@ -74,6 +82,7 @@ static void close_connection(struct mst_driver *driver)
     }
     mst_tls_free(driver->channel.tls);
     driver->channel = (struct mst_channel){.fd = -1};
+    driver->look_ns = UINT64_MAX;
     driver->epoch++;
     driver->stage = NOWHERE;
     if (driver->codec) {
@@ -195,12 +204,27 @@ static void connected(struct mst_driver *driver, uint64_t now_ns)
     mst_client_connected(driver->client, now_ns);
 }
 
+/* There is another address to try when the host of this one vanishes. */
+static bool is_guarded(const struct mst_driver *driver)
+{
+    return driver->targets.count > 1 && driver->channel.fd >= 0 &&
+           driver->targets.at[driver->endpoint].address.kind != MST_ADDRESS_UNIX;
+}
+
+static void guard(struct mst_driver *driver)
+{
+    if (is_guarded(driver)) {
+        mst_endpoint_guard(driver->channel.fd);
+    }
+}
+
 /* The socket is connected. With a secret, nothing is sent over TCP in plain. */
 static void greet(struct mst_driver *driver, uint64_t now_ns)
 {
     const struct mst_address *address = &target_of(driver)->address;
 
     driver->epoch++;
+    guard(driver);
     if (!driver->config.tls || address->kind == MST_ADDRESS_UNIX) {
         connected(driver, now_ns);
         return;
@@ -218,7 +242,7 @@ static void start_socket(struct mst_driver *driver, uint64_t now_ns,
     bool done = false;
 
     driver->stage = CONNECTING;
-    driver->channel.fd = mst_endpoint_connect(address, &done, &why);
+    driver->channel.fd = mst_endpoint_connect(address, driver->targets.count > 1, &done, &why);
     driver->epoch++;
     if (driver->channel.fd < 0) {
         lost(driver, now_ns, errno, why);
@@ -379,6 +403,43 @@ static void drain(struct mst_driver *driver, uint64_t now_ns)
     driver->draining = false;
 }
 
+/* ---- a host that has vanished ---- */
+
+static void sent(struct mst_driver *driver, uint64_t now_ns)
+{
+    if (driver->look_ns == UINT64_MAX && is_guarded(driver)) {
+        driver->asked_ns = now_ns;
+        driver->look_ns = mst_after_ns(now_ns, LOOK_NS);
+        driver->doubted = false;
+    }
+}
+
+/* A kernel answers even where its process is stopped or reads nothing, so only a host is given up
+ * here. Twice: the first look may come just after a packet was sent. */
+static void look(struct mst_driver *driver, uint64_t now_ns)
+{
+    uint64_t quiet_ms;
+
+    if (driver->channel.fd < 0 ||
+        !mst_endpoint_owed(driver->channel.fd, (now_ns - driver->asked_ns) / NS_PER_MS,
+                           &quiet_ms)) {
+        driver->look_ns = UINT64_MAX;
+    } else if (quiet_ms < MST_ENDPOINT_VANISHED_MS) {
+        driver->doubted = false;
+        driver->look_ns = mst_after_ns(now_ns, LOOK_NS);
+    } else if (!driver->doubted) {
+        driver->doubted = true;
+        driver->look_ns = mst_after_ns(now_ns, DOUBT_NS);
+    } else {
+        lost(driver, now_ns, ETIMEDOUT, "its host does not answer");
+    }
+}
+
+uint64_t mst_driver_deadline_ns(const struct mst_driver *driver)
+{
+    return mst_sooner(mst_client_deadline_ns(driver->client), driver->look_ns);
+}
+
 /* Also during a handshake, which has output of its own. */
 static void flush(struct mst_driver *driver, uint64_t now_ns)
 {
@@ -396,6 +457,9 @@ static void flush(struct mst_driver *driver, uint64_t now_ns)
         taken = mst_channel_send(&driver->channel, output);
         if (taken > 0) {
             mst_native_stream_written(&driver->codec->stream, (size_t)taken);
+        }
+        if (taken >= 0) {
+            sent(driver, now_ns);
         }
         if (taken >= 0 && driver->channel.blocked) {
             break;
@@ -424,6 +488,10 @@ void mst_driver_turn(struct mst_driver *driver, uint64_t now_ns)
     settle(driver, now_ns);
     if (mst_client_deadline_ns(driver->client) <= now_ns) {
         mst_client_tick(driver->client, now_ns);
+        settle(driver, now_ns);
+    }
+    if (driver->look_ns <= now_ns) {
+        look(driver, now_ns);
         settle(driver, now_ns);
     }
 }
@@ -462,6 +530,7 @@ static void take_targets(struct mst_driver *driver, struct mst_slice named)
         }
     }
     mst_client_endpoints(driver->client, driver->targets.count, was);
+    guard(driver);
     if (driver->config.targets) {
         mst_text_add(&text, "addresses of the service: ");
         mst_targets_say(&driver->targets, &text);

@@ -57,6 +57,9 @@ uint64_t mst_driver_frame_max(const struct mst_driver *driver);
  * After any input, and before each poll. */
 void mst_driver_turn(struct mst_driver *driver, uint64_t now_ns);
 
+/* When the next turn is due without an input; UINT64_MAX: never. */
+uint64_t mst_driver_deadline_ns(const struct mst_driver *driver);
+
 /* What to poll; fd -1: nothing. `epoch` changes whenever this does. */
 struct pollfd mst_driver_interest(const struct mst_driver *driver, uint64_t *epoch_out);
 

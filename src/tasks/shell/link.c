@@ -216,7 +216,7 @@ static muster_status try_one(struct mst_cluster_link *link, struct mst_slice tex
         return MUSTER_MORE;
     }
     (void)snprintf(link->peer, sizeof link->peer, "%s", address.text);
-    link->channel.fd = mst_endpoint_connect(&address, &done, &why);
+    link->channel.fd = mst_endpoint_connect(&address, false, &done, &why);
     if (link->channel.fd < 0) {
         say(link, why ? why : "", why ? 0 : errno);
         return MUSTER_MORE;
