@@ -68,6 +68,7 @@ struct sim_conn {
     struct mst_native_service *codec;       /* the service's */
     struct mst_native_client *client_codec; /* the client's */
     bool admitted;                          /* the core knows it */
+    bool elsewhere;                         /* it leads to what does not serve */
     bool orphaned;                          /* it did when it died */
     struct sim_asked asked[SIM_ASKED_MAX];
     uint32_t asked_count;

@@ -119,6 +119,7 @@ void sim_plan_draw(struct sim *sim)
     plan->respawns_fast = sim_chance(sim, 60);
     plan->drains_each = sim_chance(sim, 30);
     plan->two_endpoints = sim_chance(sim, 20);
+    plan->sends_on = plan->two_endpoints && sim->seed % 2 == 0;
     plan->fat = sim_chance(sim, 15);
     if (plan->fat) { /* a page may take long, but not all the time there is */
         plan->split = plan->split == SIM_SPLIT_TINY ? SIM_SPLIT_SOME : plan->split;

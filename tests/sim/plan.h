@@ -61,7 +61,8 @@ struct sim_plan {
     bool notices;            /* agents tell deaths; else only the lease does */
     bool respawns_fast;      /* else with a growing back-off */
     bool drains_each;        /* effects are drained after each request, not once per turn */
-    bool two_endpoints;      /* and nobody listens at the other one */
+    bool two_endpoints;      /* and the other one is refused */
+    bool sends_on;           /* or sends each client on */
     bool tied;               /* ranks name the agent of their node */
     bool parents;            /* and die with it, as children of `muster run` do */
     bool replaces;           /* agents say that they replace the ranks that name them */

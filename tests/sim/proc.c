@@ -405,8 +405,10 @@ static bool read_some(struct sim *sim, struct sim_proc *proc, struct sim_conn *c
     while (status == MUSTER_OK) {
         status = mst_native_client_next(conn->client_codec, &reply);
         if (status == MUSTER_OK) {
-            sim_saw_answer(sim, proc, &reply);
-            mst_client_reply(proc->client, sim_proc_clock(sim, proc), &reply);
+            if (!sim_addresses_told(sim, proc, &reply)) {
+                sim_saw_answer(sim, proc, &reply);
+                mst_client_reply(proc->client, sim_proc_clock(sim, proc), &reply);
+            }
             pump(sim, proc);
             if (!proc->alive || proc->conn != conn) {
                 return true;
@@ -496,13 +498,22 @@ static void ended(struct sim *sim, struct sim_proc *proc, const struct mst_clien
     }
 }
 
+static void connect_to(struct sim *sim, struct sim_proc *proc, uint32_t address)
+{
+    bool sends_on = sim->plan.sends_on && address == 1;
+
+    MST_ASSERT(!proc->conn);
+    sim_addresses_connects(sim, proc, address);
+    proc->conn = sim_net_connect(sim, proc, address == 1 && !sends_on);
+    proc->conn->elsewhere = sends_on;
+}
+
 static void client_effect(struct sim *sim, struct sim_proc *proc,
                           const struct mst_client_effect *effect)
 {
     switch (effect->type) {
     case MST_CLIENT_CONNECT:
-        MST_ASSERT(!proc->conn);
-        proc->conn = sim_net_connect(sim, proc, effect->endpoint == 1);
+        connect_to(sim, proc, sim_addresses_at(proc, effect->endpoint));
         break;
     case MST_CLIENT_SEND:
         send_one(sim, proc, effect->request);

@@ -88,6 +88,9 @@ struct sim_proc;
     X(SELF_STOP, SAFETY,                                                                           \
       "a rank that has not stopped itself had a renewal answered that was sent less than "         \
       "0.8 of the lease ago")                                                                      \
+    X(SENT_ON, SAFETY,                                                                             \
+      "a client that is sent on connects to the named address next: at once, or after a wait "     \
+      "if it has been there since its last one; after a lost connection it tries the next one")    \
     /* The function */                                                                             \
     X(FENCED_SILENT, SAFETY, "no rank is in fn of a generation it was never sealed into")          \
     X(OLD_GENERATION, SAFETY,                                                                      \

@@ -114,10 +114,12 @@ static void drain(struct sim *sim)
     while (sim_journal_keep(sim) && (effect = mst_core_next(sim->service.core)) != NULL) {
         struct sim_conn *conn = conn_of(sim, effect->conn);
         bool hang_up = effect->type == MST_EFFECT_HANGUP;
+        struct mst_reply named;
 
         if (conn->codec && effect->type == MST_EFFECT_REPLY) {
             sim_saw_reply(sim, conn, effect->reply);
-            hang_up = mst_native_service_answer(conn->codec, effect->reply) != MUSTER_OK;
+            named = sim_addresses_name(sim, effect->reply);
+            hang_up = mst_native_service_answer(conn->codec, &named) != MUSTER_OK;
             if (hang_up || effect->reply->status == MUSTER_ENOMEM) {
                 unserved(sim, conn);
             }
@@ -219,10 +221,12 @@ static void serve(struct sim *sim, struct sim_conn *conn)
     if (!conn->end[SIM_SERVICE].open) {
         return;
     }
-    if (!conn->admitted) {
+    if (conn->elsewhere) {
+        ok = sim_addresses_serve(sim, conn);
+    } else if (!conn->admitted) {
         ok = admit(sim, conn);
     }
-    ok = ok && feed(sim, conn);
+    ok = ok && (conn->elsewhere || feed(sim, conn));
     if (!ok) {
         unserved(sim, conn);
     }

@@ -4,6 +4,7 @@
 
 /* One run: everything there is. */
 
+#include "addresses.h"
 #include "client/client.h"
 #include "model.h"
 #include "net.h"
@@ -171,6 +172,7 @@ struct sim_proc {
     struct sim_agent *agent; /* an agent's */
     struct sim_tasks *tasks; /* a coordinator's, a worker's */
     struct model_member member;
+    struct sim_addresses addresses;
 };
 
 struct sim {

@@ -27,7 +27,8 @@ static void arrive(struct stage *stage)
 }
 
 /* A process that does not serve sends the client on. The client connects to the named address at
- * once, and its calls go there. */
+ * once, and its calls go there. A session that was open there begins a new round: the client is
+ * sent back at once. */
 static void goes_where_it_is_sent(void **state)
 {
     struct stage stage;
@@ -41,6 +42,8 @@ static void goes_where_it_is_sent(void **state)
     stage_expect(&stage, "send open 1/1 incarnation 0");
     stage_reply(&stage, stage_opened(&stage, 1));
     stage_expect(&stage, "send watch 1/1; send write 2/2; attention");
+    mst_client_sent_on(stage.client, stage.now_ns, 0); /* which is no answer to this one */
+    stage_expect(&stage, "disconnect; connect 0");
     stage_fini(&stage);
 }
 
