@@ -126,7 +126,7 @@ void mst_cli_tell(const char *format, ...) __attribute__((format(printf, 1, 2)))
 
 /* Which service and job a command speaks to. */
 struct mst_cli_place {
-    char addr[512];
+    char addr[MST_ADDRESSES_TEXT];
     char job[MST_SOCKET_PATH_MAX];
     struct mst_elsewhere elsewhere; /* if it is on another machine: how it is reached */
 };

@@ -71,7 +71,7 @@ static const struct {
     {"record", "DIR"},
     {"job", "NAME"},
     {"hostfile", "FILE"},
-    {"join", "HOST:PORT"},
+    {"join", "HOST:PORT,..."},
     {"journal", "FOLDER"},
     {"listen", "HOST:PORT"},
     {"nnodes", "N"},

@@ -11,6 +11,7 @@
 #include "launch/announcer.h"
 #include "launch/nodes/launched.h"
 #include "launch/run.h"
+#include "net/endpoint.h"
 
 #define NODES_MAX 65536u
 #define JOIN_WAIT_MS 30000 /* of an elastic run without --join-wait */
@@ -100,8 +101,23 @@ static int take_secret(const struct mst_cli *cli, struct mst_run_options *option
     return MST_CLI_OK;
 }
 
+/* Whether a secret is needed shows later. */
+static int check_join(const struct mst_cli *cli, const struct mst_run_options *options)
+{
+    struct mst_endpoints endpoints;
+    char why[320];
+
+    if (mst_endpoints_parse(&endpoints, options->join, true, why, sizeof why) != MUSTER_OK) {
+        return mst_cli_usage(cli, "--join %s: %s", options->join, why);
+    }
+    return MST_CLI_OK;
+}
+
 static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *options)
 {
+    if (options->join != NULL && check_join(cli, options) != MST_CLI_OK) {
+        return MST_CLI_USAGE;
+    }
     if (options->join != NULL) {
         return options->job != NULL ? MST_CLI_OK
                                     : mst_cli_usage(cli,

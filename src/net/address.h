@@ -12,6 +12,7 @@
 #include "base/slice.h"
 
 #define MST_ADDRESS_TEXT 160u
+#define MST_ADDRESSES_TEXT (16u * MST_ADDRESS_TEXT) /* a list of them, as long as one may be */
 
 enum mst_address_kind {
     MST_ADDRESS_UNIX = 1, /* the user's own; its file's mode and the peer's uid protect it */

@@ -3,14 +3,15 @@
 #define MST_NET_ELSEWHERE_H
 
 /* A job whose service is on another machine is found like one whose service is here: beside the
- * sockets lies a file JOB.addr with its address, written by a process that runs a part of the job
+ * sockets lies a file JOB.addr with its addresses, written by a process that runs a part of the job
  * here. It is valid while that process lives and holds a lock on it. */
 
+#include "net/address.h"
 #include "net/socket_dir.h"
 
 struct mst_elsewhere {
-    char addr[300];
-    char secret[4096]; /* the file with the secret; empty: none */
+    char addr[MST_ADDRESSES_TEXT]; /* or several, with commas */
+    char secret[4096];             /* the file with the secret; empty: none */
     bool insecure;
 };
 

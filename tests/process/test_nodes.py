@@ -422,6 +422,25 @@ def test_a_service_that_is_not_there_is_waited_for_and_named(cluster):
     assert "10.77.0.1:9" in done.stderr.splitlines()[-1]
 
 
+def test_all_addresses_that_were_tried_are_named(cluster):
+    """A node is given several addresses with `--join`, and a service is at none. All of them are
+    named; the run ends with 125. [Refused nodes]"""
+    several = "10.77.0.1:9,10.77.0.3:9,[::1]:9"
+    done = cluster.muster(1, "run", "--join", several, "-j", "any", "--service-wait", "300ms",
+                          "--insecure", "--", "true")
+    assert done.returncode == 125
+    assert several in done.stderr.splitlines()[-1]
+
+
+def test_one_of_several_addresses_is_to_be_avoided(cluster):
+    """A node is given several addresses with `--join`, and `--avoid` names one of their hosts. It
+    is refused with that one, for the service may be there. [Refused nodes]"""
+    done = cluster.muster(1, "run", "--join", "10.77.0.3:9,10.77.0.1:9", "-j", "any", "--insecure",
+                          "--avoid", "10.77.0.1", "--", "true")
+    assert done.returncode == 125
+    assert "the service of the run would be on 10.77.0.1, which is node 0" in done.stderr
+
+
 def test_a_wrong_secret_is_refused(cluster, tmp_path):
     """A node's secret is wrong, or it has none. One line says so, and it ends with 125; nothing
     else happens to the run. [Refused nodes]"""
@@ -463,11 +482,28 @@ def test_a_variable_opens_no_run_to_everybody(cluster):
     assert first.wait() == 0
 
 
+def test_a_node_joins_by_several_addresses(cluster):
+    """A node is given two addresses with `--join`, and the service is at the second. It enters the
+    run, and a command on that machine finds the job through both. [Refused nodes]"""
+    first = cluster.start(0, "run", "--nnodes", "2", "-n", 1, "-j", "two", "--", "sleep", "1000")
+    words = joining(first)
+    at = words.index("--join") + 1
+    words[at] = f"10.77.0.3:9,{words[at]}"
+    second = cluster.start(1, "run", *words)
+    second.log.wait_for("this is node 1 of job 'two'")
+    found = cluster.muster(1, "exec", "-j", "two", "--", "printenv", "MUSTER_ADDR")
+    assert found.stdout == words[at] + "\n", found.stderr
+    first.signal(signal.SIGTERM)
+    assert first.wait() == second.wait()
+
+
 def test_wrong_usage_is_said(muster):
     """Flags of a run over several nodes contradict each other. That is wrong usage: 2.
     [Refused nodes]"""
     for flags, word in ((["--nnodes", "2:1"], "MIN:MAX"), (["--nnodes", "x"], "MIN:MAX"),
                         (["--node-rank", "1"], "--join"), (["--join", "1.2.3.4:5"], "-j"),
+                        (["--join", "1.2.3.4:5,6.7.8.9", "-j", "x"], "'6.7.8.9' has no port"),
+                        (["--join", ",".join(17 * ["1.2.3.4:5"]), "-j", "x"], "one too many"),
                         (["--nnodes", "2", "--size", "3"], "--size")):
         done = muster("run", *flags, "--", "true")
         assert done.returncode == 2 and word in done.stderr, done.stderr

@@ -352,21 +352,37 @@ static int enter_first(struct mst_run_job *job)
     return mst_nodes_credentials(&job->nodes, job->options, job->name);
 }
 
+/* The service may be at each of the addresses. */
+static int check_avoided(const struct mst_run_options *options)
+{
+    struct mst_slice rest = mst_slice_text(options->join);
+
+    while (rest.size > 0) {
+        struct mst_slice one = mst_slice_cut(&rest, ',');
+        char address[MST_ADDRESS_TEXT], host[256];
+        uint16_t port;
+
+        (void)snprintf(address, sizeof address, "%.*s", MST_SLICE_ARGS(one));
+        if (mst_rendezvous_split(address, host, sizeof host, &port) &&
+            mst_rendezvous_listed(options->avoid, host)) {
+            return mst_refuse(
+                "--avoid %s: the service of the run would be on %s, which is node 0; let it begin "
+                "on another",
+                options->avoid, host);
+        }
+    }
+    return 0;
+}
+
 /* Errors that retrying cannot fix. */
 static int enter_other(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct muster_error err;
-    int code;
-    char host[256];
-    uint16_t port;
+    int code = check_avoided(job->options);
 
-    if (mst_rendezvous_split(job->options->join, host, sizeof host, &port) &&
-        mst_rendezvous_listed(job->options->avoid, host)) {
-        return mst_refuse(
-            "--avoid %s: the service of the run would be on %s, which is node 0; let it begin "
-            "on another",
-            job->options->avoid, host);
+    if (code != 0) {
+        return code;
     }
     (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->options->join);
     if (!mst_launched_await_secret(job->options)) {

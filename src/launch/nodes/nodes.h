@@ -34,6 +34,7 @@
 #include <uv.h>
 
 #include "launch/session.h"
+#include "net/address.h"
 #include "proto/run_keys.h"
 
 #define MST_NODES_ADDRESS_MAX 280u
@@ -53,12 +54,12 @@ struct mst_nodes {
     bool rejoins;    /* it was given up, and comes back as another */
     bool narrow;     /* of the others it hears what node 0 says */
     bool master_given;
-    char addr[MST_NODES_ADDRESS_MAX]; /* where ranks and agent find the service */
-    char secret[MST_NODES_PATH_MAX];  /* the file; empty: none */
-    bool secret_made;                 /* it goes with the run */
-    int secret_fd;                    /* instead of a file, for all children; -1: none */
-    bool found_here; /* commands on this machine are told where the service is... */
-    int elsewhere;   /* ...through this file, unless another process does; -1 */
+    char addr[MST_ADDRESSES_TEXT];   /* where ranks and agent find the service, with commas */
+    char secret[MST_NODES_PATH_MAX]; /* the file; empty: none */
+    bool secret_made;                /* it goes with the run */
+    int secret_fd;                   /* instead of a file, for all children; -1: none */
+    bool found_here;                 /* commands on this machine are told where the service is... */
+    int elsewhere;                   /* ...through this file, unless another process does; -1 */
     char master_addr[MST_NODES_ADDRESS_MAX];
     char master_host[MST_NODES_ADDRESS_MAX]; /* node 0: the port is to be free on it */
     uint16_t master_port;
