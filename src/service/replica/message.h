@@ -28,6 +28,7 @@ enum {
     MST_REPLICA_ENTRY_HEAD = 16,
     MST_REPLICA_PIECE_MAX = 256 * 1024,
     MST_REPLICA_HELLO_MAX = 1024, /* bytes of a message before the hello is there */
+    MST_REPLICA_TAKE_MAX = 64 * 1024,
     MST_REPLICA_ENTRIES_MAX = 1024,
     /* An APPEND of several entries is no longer than this; one of one entry may be. */
     MST_REPLICA_BATCH_MAX = 1u << 20,
@@ -108,7 +109,9 @@ struct mst_replica_message {
 /* Entry after entry of an APPEND that was read. */
 bool mst_replica_entry_next(struct mst_slice *entries, struct mst_replica_entry *out);
 
-/* Appends the message to `out`. ENOMEM; ELIMIT: it is longer than a message may be. */
+size_t mst_replica_message_bytes(const struct mst_replica_message *message);
+
+/* Appends the message to `out`. ENOMEM: no memory, or more than `out` may have. */
 muster_status mst_replica_message_write(struct mst_buffer *out,
                                         const struct mst_replica_message *message);
 
@@ -123,8 +126,8 @@ struct mst_replica_reader {
 void mst_replica_reader_init(struct mst_replica_reader *reader, const struct mst_mem *mem);
 void mst_replica_reader_fini(struct mst_replica_reader *reader);
 
-/* Memory grows with what has come, never with what a head promises. ENOMEM. EPROTO: more than the
- * message that is due, which the caller did not read: see next. */
+/* At most TAKE_MAX bytes, after which next is called until MORE. Memory grows with what has come,
+ * never with what a head promises. ENOMEM. */
 muster_status mst_replica_reader_take(struct mst_replica_reader *reader, struct mst_slice bytes);
 
 /* OK: a message, whose slices are borrowed until the next call. MORE: it is not whole yet. EPROTO:

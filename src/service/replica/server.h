@@ -36,7 +36,7 @@ const struct mst_replica_server *mst_replica_servers_find(const struct mst_repli
                                                           uint64_t id);
 size_t mst_replica_servers_voters(const struct mst_replica_servers *servers);
 
-/* False: damaged, or more than this version knows. `out` may be NULL. */
+/* False: damaged, or more than this version knows. */
 bool mst_replica_configuration_read(struct mst_slice bytes, struct mst_replica_servers *out);
 
 /* Bytes that it takes, and writes it there. */

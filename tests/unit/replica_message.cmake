@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+mst_test(replica_message_test SOURCES replica_message_test.c replica_generator.c failing_mem.c
+    LINK mst_replica_wire mst_panic_abort)
