@@ -301,16 +301,17 @@ static muster_status disk_size(void *ctx, const char *name, uint64_t *out)
     return found ? MUSTER_OK : MUSTER_ENOTFOUND;
 }
 
-static muster_status disk_read(void *ctx, const char *name, void *into, size_t size)
+static muster_status disk_read(void *ctx, const char *name, uint64_t offset, void *into,
+                               size_t size)
 {
     struct sim_disk *disk = ctx;
     const struct sim_name *found = find(disk->names, name);
 
-    if (!found || size > found->inode->size) {
+    if (!found || offset > found->inode->size || size > found->inode->size - offset) {
         return MUSTER_EINTERNAL;
     }
     if (size > 0) {
-        memcpy(into, found->inode->bytes, size);
+        memcpy(into, found->inode->bytes + offset, size);
     }
     return MUSTER_OK;
 }

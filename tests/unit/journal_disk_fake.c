@@ -74,10 +74,15 @@ static muster_status size_of(void *ctx, const char *name, uint64_t *out)
     return MUSTER_OK;
 }
 
-static muster_status read_all(void *ctx, const char *name, void *into, size_t size)
+static muster_status read_at(void *ctx, const char *name, uint64_t offset, void *into, size_t size)
 {
+    const struct fake_file *file = fake_disk_find(ctx, name);
+
+    if (!file || offset > file->size || size > file->size - offset) {
+        return MUSTER_EFAILED;
+    }
     if (size > 0) {
-        memcpy(into, fake_disk_find(ctx, name)->bytes, size);
+        memcpy(into, file->bytes + offset, size);
     }
     return MUSTER_OK;
 }
@@ -204,7 +209,7 @@ void fake_disk_init(struct fake_disk *disk)
                                    .where = "/fake",
                                    .list = list,
                                    .size = size_of,
-                                   .read = read_all,
+                                   .read = read_at,
                                    .create = create,
                                    .write = write_at,
                                    .reserve = reserve,

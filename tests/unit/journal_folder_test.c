@@ -458,7 +458,7 @@ static void no_file_leads_anywhere_else(void **state)
 
             assert_int_equal(how->create(how->ctx, FILE_NAME, &fd), MUSTER_EFAILED);
             assert_int_equal(how->cut(how->ctx, FILE_NAME, 0, false), MUSTER_EFAILED);
-            assert_int_equal(how->read(how->ctx, FILE_NAME, &byte, 1), MUSTER_EFAILED);
+            assert_int_equal(how->read(how->ctx, FILE_NAME, 0, &byte, 1), MUSTER_EFAILED);
             assert_int_equal(how->size(how->ctx, FILE_NAME, &size), MUSTER_EFAILED);
             assert_non_null(strstr(how->reason(how->ctx), FILE_NAME));
             mst_journal_disk_close(disk);
@@ -486,7 +486,7 @@ static void what_is_no_file_is_not_waited_for(void **state)
     assert_int_equal(mkfifo(inside, 0600), 0);
     assert_int_equal(mst_journal_disk_open(&disk, stage->path, false, &stage->err), MUSTER_OK);
     how = mst_journal_disk_of(disk);
-    assert_int_equal(how->read(how->ctx, FILE_NAME, &byte, 1), MUSTER_EFAILED);
+    assert_int_equal(how->read(how->ctx, FILE_NAME, 0, &byte, 1), MUSTER_EFAILED);
     assert_int_equal(how->create(how->ctx, FILE_NAME, &fd), MUSTER_EFAILED);
     assert_int_equal(how->cut(how->ctx, FILE_NAME, 0, false), MUSTER_EFAILED);
     mst_journal_disk_close(disk);

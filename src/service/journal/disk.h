@@ -21,7 +21,8 @@ struct mst_disk {
     muster_status (*list)(void *ctx, void (*each)(void *each_ctx, const char *name),
                           void *each_ctx);
     muster_status (*size)(void *ctx, const char *name, uint64_t *out);
-    muster_status (*read)(void *ctx, const char *name, void *into, size_t size); /* from 0, all */
+    /* All of `size` bytes, from `offset` on. */
+    muster_status (*read)(void *ctx, const char *name, uint64_t offset, void *into, size_t size);
 
     /* A new, empty file to write, in the place of one of this name; a small number names it. */
     muster_status (*create)(void *ctx, const char *name, int *out);

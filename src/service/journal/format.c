@@ -6,10 +6,11 @@
 enum { DIGITS = 10, FRAME_DURABLE = 8, HEAD_CRC = MST_FILE_HEAD - 4 };
 
 static const unsigned char magic[8] = {'M', 'U', 'S', 'T', 'E', 'R', 'L', '\n'};
-static const char *const endings[] = {[MST_FILE_JOURNAL] = ".journal",
-                                      [MST_FILE_SNAPSHOT] = ".snapshot",
-                                      [MST_FILE_UNFINISHED] = ".snapshot.tmp",
-                                      [MST_FILE_RECORD] = ".record"};
+static const char *const endings[] = {
+    [MST_FILE_JOURNAL] = ".journal",           [MST_FILE_SNAPSHOT] = ".snapshot",
+    [MST_FILE_UNFINISHED] = ".snapshot.tmp",   [MST_FILE_RECORD] = ".record",
+    [MST_FILE_ENTRIES] = ".entries",           [MST_FILE_STATE] = ".state",
+    [MST_FILE_STATE_UNFINISHED] = ".state.tmp"};
 
 /* ---- numbers, the least byte first ---- */
 
@@ -62,9 +63,10 @@ static bool is_name_of(const char *name, enum mst_file_kind kind, uint64_t *sequ
            number > 0 && number <= MST_SEQUENCE_MAX;
 }
 
-bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence)
+static bool is_name_of_any(const char *name, enum mst_file_kind first, enum mst_file_kind last,
+                           enum mst_file_kind *kind, uint64_t *sequence)
 {
-    for (unsigned i = MST_FILE_JOURNAL; i <= MST_FILE_UNFINISHED; i++) {
+    for (unsigned i = first; i <= last; i++) {
         if (is_name_of(name, (enum mst_file_kind)i, sequence)) {
             *kind = (enum mst_file_kind)i;
             return true;
@@ -73,9 +75,19 @@ bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *se
     return false;
 }
 
+bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence)
+{
+    return is_name_of_any(name, MST_FILE_JOURNAL, MST_FILE_UNFINISHED, kind, sequence);
+}
+
 bool mst_record_name_read(const char *name, uint64_t *sequence)
 {
     return is_name_of(name, MST_FILE_RECORD, sequence);
+}
+
+bool mst_replica_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence)
+{
+    return is_name_of_any(name, MST_FILE_ENTRIES, MST_FILE_STATE_UNFINISHED, kind, sequence);
 }
 
 /* ---- the head of a file ---- */
@@ -187,23 +199,30 @@ void mst_frame_write(unsigned char *frame, const struct mst_crc *crc, uint64_t s
     put_u32(frame + 4, checksum(frame, crc, sequence, offset, payload));
 }
 
-/* The payload's size, or 0 when no frame lies at `offset`. */
-static size_t frame_at(const struct mst_frame_reader *reader, uint64_t offset)
+bool mst_frame_read(struct mst_slice *payload, const struct mst_crc *crc, struct mst_slice bytes,
+                    uint64_t sequence, uint64_t offset)
 {
-    const unsigned char *at = (const unsigned char *)reader->file.data + offset;
-    uint64_t left = reader->file.size - offset;
-    size_t payload;
+    const unsigned char *at = bytes.data;
+    size_t size;
 
-    if (left < MST_FRAME_HEAD) {
-        return 0;
+    if (bytes.size < MST_FRAME_HEAD) {
+        return false;
     }
-    payload = get_u32(at);
-    if (payload == 0 || mst_frame_bytes(payload) > left ||
+    size = get_u32(at);
+    if (size == 0 || mst_frame_bytes(size) > bytes.size ||
         mst_get_u64(at + FRAME_DURABLE) > offset ||
-        get_u32(at + 4) != checksum(at, reader->crc, reader->sequence, offset, payload)) {
-        return 0;
+        get_u32(at + 4) != checksum(at, crc, sequence, offset, size)) {
+        return false;
     }
-    return payload;
+    *payload = mst_slice_of(at + MST_FRAME_HEAD, size);
+    return true;
+}
+
+static bool frame_at(const struct mst_frame_reader *reader, uint64_t offset,
+                     struct mst_slice *payload)
+{
+    return mst_frame_read(payload, reader->crc, mst_slice_from(reader->file, (size_t)offset),
+                          reader->sequence, offset);
 }
 
 /* No frame lies here: was there one? */
@@ -212,6 +231,7 @@ static enum mst_frame_found why_not(const struct mst_frame_reader *reader)
     const unsigned char *bytes = reader->file.data;
     uint64_t size = reader->file.size;
     enum mst_frame_found found = MST_FRAME_END;
+    struct mst_slice later;
 
     for (uint64_t at = reader->offset; at + MST_FRAME_ALIGN <= size; at += MST_FRAME_ALIGN) {
         if (mst_get_u64(bytes + at) == 0) {
@@ -219,7 +239,8 @@ static enum mst_frame_found why_not(const struct mst_frame_reader *reader)
         }
         found = MST_FRAME_TORN;
         if (at > reader->offset && size - at >= MST_FRAME_HEAD &&
-            mst_get_u64(bytes + at + FRAME_DURABLE) > reader->offset && frame_at(reader, at) > 0) {
+            mst_get_u64(bytes + at + FRAME_DURABLE) > reader->offset &&
+            frame_at(reader, at, &later)) {
             return MST_FRAME_CORRUPT;
         }
     }
@@ -228,13 +249,12 @@ static enum mst_frame_found why_not(const struct mst_frame_reader *reader)
 
 enum mst_frame_found mst_frame_next(struct mst_frame_reader *reader, struct mst_slice *payload)
 {
-    const unsigned char *bytes = reader->file.data;
-    size_t size = reader->offset < reader->file.size ? frame_at(reader, reader->offset) : 0;
-
-    if (size == 0) {
-        return reader->offset < reader->file.size ? why_not(reader) : MST_FRAME_END;
+    if (reader->offset >= reader->file.size) {
+        return MST_FRAME_END;
     }
-    *payload = mst_slice_of(bytes + reader->offset + MST_FRAME_HEAD, size);
-    reader->offset += mst_frame_bytes(size);
+    if (!frame_at(reader, reader->offset, payload)) {
+        return why_not(reader);
+    }
+    reader->offset += mst_frame_bytes(payload->size);
     return MST_FRAME_WHOLE;
 }

@@ -25,12 +25,16 @@ enum {
 /* More files than any service makes: behind them there are still names for the next ones. */
 #define MST_SEQUENCE_MAX UINT64_C(8999999999)
 
-/* UNFINISHED is no kind of a head: a snapshot has this name until it is whole. */
+/* UNFINISHED is no kind of a head: a snapshot has this name until it is whole. ENTRIES and those
+ * after it are of a replica's log, docs/replica-log.md. */
 enum mst_file_kind {
     MST_FILE_JOURNAL = 1,
     MST_FILE_SNAPSHOT = 2,
     MST_FILE_UNFINISHED = 3,
-    MST_FILE_RECORD = 4 /* all that one service was fed; no journal */
+    MST_FILE_RECORD = 4, /* all that one service was fed; no journal */
+    MST_FILE_ENTRIES = 5,
+    MST_FILE_STATE = 6,
+    MST_FILE_STATE_UNFINISHED = 7
 };
 
 enum mst_record_type {
@@ -58,7 +62,13 @@ enum mst_record_type {
 
     /* of a snapshot */
     MST_RECORD_PART = 32,
-    MST_RECORD_WHOLE = 33 /* the last; body: the bytes of all parts; conn: the largest ever used */
+    MST_RECORD_WHOLE = 33, /* the last; body: the bytes of all parts; conn: the largest ever used */
+
+    /* of a replica's log: a term in the place of the time, an index or id in that of conn */
+    MST_RECORD_SEGMENT = 48, /* the first of a file; conn: the id of the replica */
+    MST_RECORD_ENTRY = 49,   /* flags: its type; body: its bytes */
+    MST_RECORD_VOTE = 50,    /* conn: who has the vote in this term; 0: nobody */
+    MST_RECORD_ABOUT = 51    /* the first of a state: its last entry; body: the configuration */
 };
 
 /* Flags of a REQUEST. The first is in a record that of an OPEN too. */
@@ -92,6 +102,7 @@ void mst_file_name(char name[MST_FILE_NAME_ROOM], enum mst_file_kind kind, uint6
 /* False: no name of a journal's; a record, which may lie in the same folder, is none. */
 bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence);
 bool mst_record_name_read(const char *name, uint64_t *sequence);
+bool mst_replica_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence);
 
 /* The head of a new file. A longer version is cut. */
 struct mst_file_head mst_file_head_of(enum mst_file_kind kind, uint64_t sequence, uint32_t rules,
@@ -118,6 +129,11 @@ uint64_t mst_frame_bytes(uint64_t payload);
  * here. */
 void mst_frame_write(unsigned char *frame, const struct mst_crc *crc, uint64_t sequence,
                      uint64_t offset, size_t payload, uint64_t durable);
+
+/* The payload of the frame at the start of `bytes`, which lie at `offset` of their file. False: no
+ * frame lies there. */
+bool mst_frame_read(struct mst_slice *payload, const struct mst_crc *crc, struct mst_slice bytes,
+                    uint64_t sequence, uint64_t offset);
 
 enum mst_frame_found {
     MST_FRAME_WHOLE,

@@ -208,6 +208,10 @@ muster_status mst_input_again(struct mst_core *core, struct mst_native_arena *ar
     case MST_RECORD_STOPPED:
     case MST_RECORD_PART:
     case MST_RECORD_WHOLE:
+    case MST_RECORD_SEGMENT:
+    case MST_RECORD_ENTRY:
+    case MST_RECORD_VOTE:
+    case MST_RECORD_ABOUT:
         return MUSTER_EPROTO;
     }
     mst_input_drain(core);

@@ -86,7 +86,7 @@ static muster_status load(struct recovery *recovery, struct content *content,
     if (!content->bytes) {
         return no_memory(recovery);
     }
-    if (disk->read(disk->ctx, content->name, content->bytes, (size_t)size) != MUSTER_OK) {
+    if (disk->read(disk->ctx, content->name, 0, content->bytes, (size_t)size) != MUSTER_OK) {
         return disk_failed(recovery);
     }
     content->file = mst_slice_of(content->bytes, (size_t)size);
@@ -169,7 +169,7 @@ static muster_status look_at_head(struct pass *pass, enum mst_file_kind kind, ui
     if (size < sizeof bytes) {
         return MUSTER_OK;
     }
-    if (disk->read(disk->ctx, pass->name, bytes, sizeof bytes) != MUSTER_OK) {
+    if (disk->read(disk->ctx, pass->name, 0, bytes, sizeof bytes) != MUSTER_OK) {
         return needed ? disk_failed(recovery) : MUSTER_OK;
     }
     if (!mst_file_head_read(&head, &journal->crc, mst_slice_of(bytes, sizeof bytes)) ||

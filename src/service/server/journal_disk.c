@@ -82,7 +82,7 @@ static muster_status size_of(void *ctx, const char *name, uint64_t *out)
     return MUSTER_OK;
 }
 
-static muster_status read_all(void *ctx, const char *name, void *into, size_t size)
+static muster_status read_at(void *ctx, const char *name, uint64_t offset, void *into, size_t size)
 {
     struct mst_journal_disk *disk = ctx;
     int file = mst_own_file_open(disk->of.folder, name, O_RDONLY);
@@ -93,10 +93,11 @@ static muster_status read_all(void *ctx, const char *name, void *into, size_t si
         return failed(disk, name, errno);
     }
     while (size > 0 && status == MUSTER_OK) {
-        ssize_t got = read(file, at, size);
+        ssize_t got = pread(file, at, size, (off_t)offset);
 
         if (got > 0) {
             at += got;
+            offset += (uint64_t)got;
             size -= (size_t)got;
         } else if (got == 0 || errno != EINTR) {
             status = failed(disk, name, got == 0 ? EIO : errno);
@@ -236,7 +237,7 @@ muster_status mst_journal_disk_open(struct mst_journal_disk **out, const char *p
                                    .where = disk->path,
                                    .list = list,
                                    .size = size_of,
-                                   .read = read_all,
+                                   .read = read_at,
                                    .create = create,
                                    .write = write_at,
                                    .reserve = reserve,
