@@ -488,6 +488,37 @@ static void a_host_dies_at_any_operation(void **state)
     try_all(true, true);
 }
 
+/* The next service, of another boot. False: with --sync what cannot be read is not taken for
+ * something without, and it does not start. */
+static bool open_in_boot(struct stage *stage, const char *boot, uint64_t id)
+{
+    muster_status status;
+
+    memset(stage->config.boot, 0, sizeof stage->config.boot);
+    memcpy(stage->config.boot, boot, strlen(boot));
+    stage->config.id = id;
+    stage->dead = false;
+    status = mst_replica_log_open(&stage->log, &stage->disk, &stage->config, &stage->mem.mem,
+                                  &stage->err);
+    if (status != MUSTER_OK && !stage->sim.dead) {
+        assert_true(stage->config.sync);
+        assert_non_null(strstr(stage->err.text, "joins as a new replica"));
+    }
+    return status == MUSTER_OK;
+}
+
+/* It has what was promised, or is one that never voted. */
+static void is_as_promised_or_new(struct stage *stage)
+{
+    if (mst_replica_log_id(stage->log) == 100) {
+        find_state(stage);
+    } else {
+        assert_int_equal(mst_replica_log_term(stage->log), 0);
+        assert_int_equal(mst_replica_log_last(stage->log), 0);
+        assert_int_equal(mst_replica_log_snapshot(stage->log)->index, 0);
+    }
+}
+
 static bool try_death_unsynced(struct stage *stage, uint64_t seed, uint64_t dies_in)
 {
     bool died;
@@ -509,24 +540,21 @@ static bool try_death_unsynced(struct stage *stage, uint64_t seed, uint64_t dies
     died = stage->dead;
     leave(stage);
     sim_disk_crash(&stage->sim, true);
-    memcpy(stage->config.boot, "another", sizeof "another");
-    stage->next_id = 200;
+
     stage->config.sync = seed % 3 == 0;
-    stage->config.id = stage->next_id;
-    stage->dead = false;
-    if (mst_replica_log_open(&stage->log, &stage->disk, &stage->config, &stage->mem.mem,
-                             &stage->err) != MUSTER_OK) {
-        /* With --sync what cannot be read is not taken for something without. */
-        assert_true(stage->config.sync);
-        assert_non_null(strstr(stage->err.text, "joins as a new replica"));
-    } else if (mst_replica_log_recovery(stage->log)->fresh) {
-        assert_int_equal(mst_replica_log_id(stage->log), 200);
-        assert_int_equal(mst_replica_log_term(stage->log), 0);
-        assert_int_equal(mst_replica_log_last(stage->log), 0);
-        assert_int_equal(mst_replica_log_snapshot(stage->log)->index, 0);
-    } else {
-        assert_int_equal(mst_replica_log_id(stage->log), 100);
-        find_state(stage);
+    if (seed % 4 < 2) { /* that host dies while its service begins */
+        stage->sim.dies_in = 1 + below(stage, 16);
+        if (open_in_boot(stage, "another", 200)) {
+            is_as_promised_or_new(stage);
+        }
+        leave(stage);
+        sim_disk_crash(&stage->sim, true);
+    }
+    if (open_in_boot(stage, "a third", 300)) {
+        is_as_promised_or_new(stage);
+        if (mst_replica_log_recovery(stage->log)->fresh) {
+            assert_int_equal(mst_replica_log_id(stage->log), 300);
+        }
     }
     leave(stage);
     sim_disk_fini(&stage->sim);

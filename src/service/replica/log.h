@@ -30,7 +30,7 @@
  * other failure of the disk breaks the log: nothing may leave any more, and the process ends.
  *
  * Broken invariants panic in every build: the term never falls, a vote is given once in a term, no
- * committed entry is replaced, the commit index never falls. */
+ * committed entry is replaced, the commit index never falls, nothing is of a term to come. */
 
 #include <stdbool.h>
 #include <stddef.h>

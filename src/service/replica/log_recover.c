@@ -359,6 +359,14 @@ static bool is_to_be_thrown_away(const struct recovery *recovery)
 
 /* ---- the chain ---- */
 
+/* 0: not known. */
+static uint64_t term_before(const struct mst_replica_log *log, uint64_t index)
+{
+    const struct mst_replica_entry *entry = mst_replica_log_at(log, index - 1);
+
+    return entry ? entry->term : index - 1 == log->base ? log->base_term : 0;
+}
+
 static muster_status again_entry(struct recovery *recovery, uint64_t sequence, uint64_t offset,
                                  const struct mst_journal_record *record, uint32_t rules)
 {
@@ -383,7 +391,8 @@ static muster_status again_entry(struct recovery *recovery, uint64_t sequence, u
     if (index <= log->base && index <= log->snapshot.index && log->base_term == 0) {
         mst_replica_log_begin_behind(log, index - 1, 0);
     }
-    if (index > log->last + 1 || index <= log->base) {
+    if (index > log->last + 1 || index <= log->base || entry.term > log->term ||
+        entry.term < term_before(log, index)) {
         return senseless(recovery, sequence, offset);
     }
     if (!mst_replica_log_ring_room(log, 1) ||
@@ -483,7 +492,9 @@ static muster_status replay(struct recovery *recovery, struct found *found, uint
 /* A file begins with what was true at the end of the one before it. */
 static bool continues(const struct mst_replica_log *log, const struct found *found)
 {
-    return found->id == log->id && found->term == log->term && found->vote == log->vote &&
+    return found->vote <= MST_COUNTED_MAX && found->last <= MST_COUNTED_MAX &&
+           (found->last_term == 0 || (found->last > 0 && found->last_term <= found->term)) &&
+           found->id == log->id && found->term == log->term && found->vote == log->vote &&
            found->last == log->last;
 }
 
@@ -531,6 +542,10 @@ static muster_status compare(struct recovery *recovery, bool *out)
         return damaged(recovery, MST_FILE_ENTRIES, recovery->files[recovery->first].sequence, 0,
                        ": what should come before its entries is missing");
     }
+    if (log->term < snapshot->term) {
+        return damaged(recovery, MST_FILE_STATE, recovery->state, MST_FILE_HEAD,
+                       ": it is of a term that is still to come");
+    }
     *out = log->last >= snapshot->index &&
            (term == snapshot->term || (log->base == snapshot->index && term == 0));
     return MUSTER_OK;
@@ -575,6 +590,10 @@ static muster_status begin(struct recovery *recovery, bool anew)
     uint64_t from = before ? log->older[0].sequence : sequence;
     muster_status status;
 
+    if (sequence > MST_SEQUENCE_MAX || recovery->last_state >= MST_SEQUENCE_MAX) {
+        return mst_fail(recovery->err, MUSTER_EFAILED, 0,
+                        CANNOT "its files have used up their numbers; " REMEDY, log->disk.where);
+    }
     log->offset = log->durable = before ? before->bytes : 0;
     log->next_state = recovery->last_state + 1;
     /* The first file without a promise says so for good, behind those with one. */

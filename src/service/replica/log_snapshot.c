@@ -38,6 +38,7 @@ muster_status mst_replica_log_save(struct mst_replica_log *log,
     struct mst_replica_saving *saving;
 
     MST_ASSERT(snapshot->index > 0 && snapshot->index <= MST_COUNTED_MAX && snapshot->term > 0);
+    MST_ASSERT(snapshot->term <= log->term);
     MST_ASSERT(snapshot->configuration.size <= MST_REPLICA_CONFIGURATION_MAX);
     if (log->saving || log->why[0] != '\0') {
         return MUSTER_EFAILED;
