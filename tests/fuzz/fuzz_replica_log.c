@@ -237,8 +237,8 @@ static void add_record(struct stage *stage, struct fake_file *file)
                                            ? 48 + fuzz_below(&stage->input, 4)
                                            : fuzz_u8(&stage->input)),
         .flags = fuzz_u8(&stage->input) % 5,
-        .now_ns = fuzz_number(&stage->input, 1 + fuzz_below(&stage->input, 8)),
-        .conn = fuzz_number(&stage->input, 1 + fuzz_below(&stage->input, 8))};
+        .now_ns = fuzz_number(&stage->input, 1 + fuzz_u8(&stage->input) % 8),
+        .conn = fuzz_number(&stage->input, 1 + fuzz_u8(&stage->input) % 8)};
     struct mst_slice body = fuzz_slice(&stage->input, fuzz_u8(&stage->input) % VALUE_MAX);
     size_t payload = MST_RECORD_HEAD + body.size;
     uint64_t at = end_of(file);
