@@ -636,6 +636,30 @@ static void a_full_disk_refuses_entries_and_no_vote(void **state)
     assert_entry(stage, 5, 2, words);
 }
 
+/* The disk is full when a replica begins. What its last file had reserved is enough for votes; with
+ * no room at all it does not start, says so, and has everything when there is room. */
+static void a_replica_begins_on_a_full_disk(void **state)
+{
+    struct stage *stage = *state;
+    char words[9000];
+
+    memset(words, 'w', sizeof words - 1);
+    words[sizeof words - 1] = '\0';
+    some_log(stage);
+    stage->disk.room = fake_disk_find(&stage->disk, FIRST_FILE)->size;
+    (void)again(stage);
+    must(mst_replica_log_vote(stage->log, 3, 1));
+    write_out(stage);
+    assert_int_equal(add(stage, 5, 3, words), MUSTER_ENOSPACE);
+    stage->disk.room = 0;
+    assert_int_equal(try_open(stage), MUSTER_ENOSPACE);
+    assert_non_null(strstr(stage->err.text, "cannot recover the log of this replica from"));
+    stage->disk.room = UINT64_MAX;
+    (void)again(stage);
+    assert_int_equal(mst_replica_log_term(stage->log), 3);
+    assert_entry(stage, 4, 2, "four");
+}
+
 /* A write, or a sync, fails. Nothing may be promised any more, and the line says why. */
 static void a_failing_disk_breaks_the_log(void **state)
 {
@@ -740,6 +764,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_state_alone_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(entries_of_other_rules_are_refused, begin, end),
         cmocka_unit_test_setup_teardown(a_full_disk_refuses_entries_and_no_vote, begin, end),
+        cmocka_unit_test_setup_teardown(a_replica_begins_on_a_full_disk, begin, end),
         cmocka_unit_test_setup_teardown(a_failing_disk_breaks_the_log, begin, end),
         cmocka_unit_test_setup_teardown(memory_may_fail_anywhere, begin, end),
     };
