@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A few replicas in one process, which exchange bytes: they elect a leader, keep one log, change
+ * their members, and catch up.
+ *
+ * behaviour: replicas / A group of replicas */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "replica_stage.h"
+
+static int begin_three(void **state)
+{
+    struct stage *stage = calloc(1, sizeof *stage);
+
+    assert_non_null(stage);
+    stage_init(stage, 3, 3);
+    *state = stage;
+    return 0;
+}
+
+/* One replica that is a group of its own, and five that wait. */
+static int begin_one(void **state)
+{
+    struct stage *stage = calloc(1, sizeof *stage);
+
+    assert_non_null(stage);
+    stage_init(stage, STAGE_NODES, 1);
+    for (size_t i = 0; i < STAGE_NODES; i++) {
+        stage->present[i] = (struct mst_voters_present){.id = stage->nodes[i].id,
+                                                        .address = stage->nodes[i].address};
+    }
+    *state = stage;
+    return 0;
+}
+
+static int end(void **state)
+{
+    stage_fini(*state);
+    free(*state);
+    return 0;
+}
+
+static size_t other_than(size_t a)
+{
+    return a == 0 ? 1 : 0;
+}
+
+/* Three replicas elect one of them. What is submitted to it is applied by all, in one order. */
+static void a_group_elects_and_applies_one_log(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage);
+    struct mst_replica_status status;
+
+    assert_true(stage_put(stage, leader, "one"));
+    assert_true(stage_put(stage, leader, ""));
+    assert_true(stage_put(stage, leader, "two"));
+    for (size_t i = 0; i < 3; i++) {
+        stage_follow(stage, i, leader);
+        stage_status(stage, i, &status);
+        assert_int_equal(status.leader, stage->nodes[leader].id);
+        assert_string_equal(status.leader_address, stage->nodes[leader].address);
+        assert_int_equal(stage->nodes[i].state.digest, stage->nodes[leader].state.digest);
+        assert_int_equal(stage->nodes[i].leads, i == leader);
+    }
+    stage_status(stage, leader, &status);
+    assert_int_equal(mst_replica_servers_voters(status.servers), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(status.of[i].match, status.last);
+        assert_true(status.of[i].heard);
+    }
+}
+
+/* A follower takes no submissions, and neither does a leader before its first entry is committed.
+ */
+static void only_a_serving_leader_takes_submissions(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage);
+    uint64_t index;
+
+    for (size_t i = 0; i < 3; i++) {
+        if (i != leader) {
+            assert_int_equal(mst_replica_submit(stage->nodes[i].replica, stage->now_ns,
+                                                MST_REPLICA_RECORDS, mst_slice_text("x"), &index),
+                             MUSTER_ECONFLICT);
+        }
+    }
+}
+
+/* The leader is killed after an entry was committed: another one leads within 10 election timeouts
+ * and has it. The killed one starts again on its disk and follows. */
+static void a_killed_leader_is_replaced_and_comes_back(void **state)
+{
+    struct stage *stage = *state;
+    size_t first = stage_leader(stage), second;
+
+    assert_true(stage_put(stage, first, "kept"));
+    stage_down(stage, first);
+    second = stage_leader(stage);
+    assert_true(second != first);
+    assert_true(stage_put(stage, second, "more"));
+    assert_int_equal(stage_up(stage, first, NULL), MUSTER_OK);
+    stage_follow(stage, first, second);
+    assert_int_equal(stage->nodes[first].state.digest, stage->nodes[second].state.digest);
+}
+
+/* A leader that is cut off commits nothing more and ends, since it hears of no majority. What it
+ * had appended by then is replaced by what the next leader commits. */
+static void a_leader_that_is_cut_off_ends_and_its_entries_are_replaced(void **state)
+{
+    struct stage *stage = *state;
+    size_t first = stage_leader(stage), second;
+
+    assert_true(stage_put(stage, first, "kept"));
+    stage_cut(stage, first, true);
+    assert_false(stage_put(stage, first, "lost 1"));
+    assert_false(stage_put(stage, first, "lost 2"));
+    stage_run(stage, 3 * STAGE_ELECTION_MS);
+    assert_int_equal(stage->nodes[first].ended, MST_REPLICA_DEPOSED);
+    assert_non_null(strstr(stage->nodes[first].reason, "no majority for 200 ms"));
+    second = stage_leader(stage);
+    assert_true(stage_put(stage, second, "taken"));
+    stage_cut(stage, first, false);
+    assert_int_equal(stage_up(stage, first, NULL), MUSTER_OK);
+    stage_follow(stage, first, second);
+    assert_int_equal(stage->nodes[first].state.digest, stage->nodes[second].state.digest);
+}
+
+/* A leader that was stopped wakes up while another one leads: it learns the newer term, is deposed,
+ * and has committed nothing in between. */
+static void a_leader_that_was_stopped_is_deposed(void **state)
+{
+    struct stage *stage = *state;
+    size_t first = stage_leader(stage), second;
+    struct mst_replica *frozen = stage->nodes[first].replica;
+    struct mst_replica_status status;
+
+    assert_true(stage_put(stage, first, "kept"));
+    stage->nodes[first].replica = NULL; /* it neither receives nor ticks */
+    second = stage_leader(stage);
+    assert_true(stage_put(stage, second, "other"));
+    stage->nodes[first].replica = frozen;
+    stage_run(stage, 2 * STAGE_ELECTION_MS);
+    assert_int_equal(stage->nodes[first].ended, MST_REPLICA_DEPOSED);
+    stage_status(stage, second, &status);
+    assert_true(status.serves);
+}
+
+/* Five hundred entries are committed while a follower is away; it gets all of them, in batches. */
+static void a_follower_that_lags_catches_up(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), away = other_than(leader);
+
+    stage_cut(stage, away, true);
+    for (unsigned i = 0; i < 500; i++) {
+        assert_true(stage_put(stage, leader, "entry"));
+    }
+    stage_cut(stage, away, false);
+    stage_follow(stage, away, leader);
+    assert_true(stage->nodes[leader].replica != NULL);
+    assert_int_equal(stage->nodes[away].restored, 0);
+}
+
+/* Entries of a MiB each go one in a message, and a message is never longer than one may be. */
+static void large_entries_are_sent_one_by_one(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), away = other_than(leader);
+    char *large = malloc(MST_REPLICA_BATCH_MAX);
+
+    assert_non_null(large);
+    memset(large, 'x', MST_REPLICA_BATCH_MAX - 1);
+    large[MST_REPLICA_BATCH_MAX - 1] = '\0';
+    stage_cut(stage, away, true);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_true(stage_put(stage, leader, large));
+    }
+    stage_cut(stage, away, false);
+    stage_follow(stage, away, leader);
+    assert_true(stage->longest < MST_REPLICA_BATCH_MAX + 4096);
+    free(large);
+}
+
+/* A follower whose entries were dropped behind a snapshot gets the snapshot in pieces and goes on
+ * from it; after a cut in the midst it asks on where it was. */
+static void a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader, away;
+
+    for (size_t i = 0; i < 3; i++) {
+        stage_down(stage, i);
+        stage->trailing = 2;
+        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
+    }
+    leader = stage_leader(stage);
+    away = other_than(leader);
+    stage_cut(stage, away, true);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(stage_put(stage, leader, "entry"));
+    }
+    stage_snapshot(stage, leader);
+    assert_true(mst_replica_log_first(stage->nodes[leader].log) > 10);
+    stage->pieces_max = 1;
+    stage_cut(stage, away, false);
+    stage_run(stage, STAGE_ELECTION_MS);
+    assert_int_equal(stage->nodes[away].restored, 0);
+    stage_cut(stage, away, true);
+    stage_run(stage, STAGE_ELECTION_MS / 2);
+    stage->pieces_max = UINT64_MAX;
+    stage->wants_again = 0;
+    stage->pieces = 0;
+    stage_cut(stage, away, false);
+    mst_replica_connected(stage->nodes[away].replica, stage->now_ns, stage->nodes[leader].id);
+    stage_follow(stage, away, leader);
+    assert_int_equal(stage->nodes[away].restored, 1);
+    assert_true(stage->wants_again > 0);
+    assert_int_equal(stage->pieces, 2);
+    assert_true(stage_put(stage, leader, "behind"));
+    stage_follow(stage, away, leader);
+    assert_int_equal(stage->nodes[away].state.digest, stage->nodes[leader].state.digest);
+}
+
+/* All replicas are killed after snapshots and begin again on their disks: the state is that of
+ * before, and the group goes on. */
+static void a_group_begins_again_on_its_disks(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage);
+    uint64_t digest;
+
+    stage->trailing = 3;
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(stage_put(stage, leader, "entry"));
+    }
+    for (size_t i = 0; i < 3; i++) {
+        stage_follow(stage, i, leader);
+        stage_snapshot(stage, i);
+    }
+    assert_true(stage_put(stage, leader, "behind the snapshot"));
+    digest = stage->nodes[leader].state.digest;
+    for (size_t i = 0; i < 3; i++) {
+        stage_down(stage, i);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
+    }
+    leader = stage_leader(stage);
+    assert_int_equal(stage->nodes[leader].state.digest, digest);
+    assert_true(stage_put(stage, leader, "more"));
+}
+
+/* While an own snapshot is being written, the leader's is not received: the shell is asked to end
+ * its own, and then it comes. */
+static void an_own_snapshot_yields_to_the_leaders(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader, away;
+    struct mst_replica_snapshot about;
+    struct mst_replica_saving *saving;
+
+    for (size_t i = 0; i < 3; i++) {
+        stage_down(stage, i);
+        stage->trailing = 2;
+        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
+    }
+    leader = stage_leader(stage);
+    away = other_than(leader);
+    assert_true(stage_put(stage, leader, "entry"));
+    stage_follow(stage, away, leader);
+    stage_cut(stage, away, true);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(stage_put(stage, leader, "entry"));
+    }
+    stage_snapshot(stage, leader);
+    assert_int_equal(mst_replica_snapshot_begin(stage->nodes[away].replica, &about), MUSTER_OK);
+    assert_int_equal(mst_replica_log_save(stage->nodes[away].log, &about, &saving), MUSTER_OK);
+    stage_cut(stage, away, false);
+    stage_run(stage, 2 * STAGE_ELECTION_MS);
+    assert_true(stage->nodes[away].yields > 0);
+    assert_int_equal(stage->nodes[away].restored, 0);
+    mst_replica_snapshot_end(stage->nodes[away].replica, stage->now_ns, false);
+    stage_follow(stage, away, leader);
+    assert_int_equal(stage->nodes[away].restored, 1);
+}
+
+/* The lead is handed to a chosen voter within an election timeout; the one that had it is deposed.
+ */
+static void the_lead_is_handed_over(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), next = other_than(leader);
+
+    assert_true(stage_put(stage, leader, "entry"));
+    assert_int_equal(mst_replica_transfer(stage->nodes[leader].replica, stage->now_ns, 999),
+                     MUSTER_ENOTFOUND);
+    assert_int_equal(
+        mst_replica_transfer(stage->nodes[leader].replica, stage->now_ns, stage->nodes[next].id),
+        MUSTER_OK);
+    stage_carry(stage);
+    assert_int_equal(stage->nodes[leader].ended, MST_REPLICA_DEPOSED);
+    assert_non_null(strstr(stage->nodes[leader].reason, "has begun"));
+    assert_int_equal(stage_leader(stage), next);
+}
+
+static size_t voters_of(struct stage *stage, size_t at)
+{
+    struct mst_replica_status status;
+
+    stage_status(stage, at, &status);
+    return status.changing ? 0 : mst_replica_servers_voters(status.servers);
+}
+
+static bool is_voter(struct stage *stage, size_t at, size_t who)
+{
+    struct mst_replica_status status;
+    const struct mst_replica_server *server;
+
+    stage_status(stage, at, &status);
+    server = mst_replica_servers_find(status.servers, stage->nodes[who].id);
+    return server && server->role == MST_REPLICA_VOTER;
+}
+
+/* A group of one grows to three when two more are present, and then survives its first member; a
+ * dead voter is replaced by another replica, and never are there fewer voters than before. */
+static void a_group_grows_and_replaces_a_dead_voter(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), next;
+
+    assert_int_equal(leader, 0);
+    assert_true(stage_put(stage, leader, "alone"));
+    stage->wanted = 3;
+    stage->present_count = 2;
+    stage_run(stage, 5 * STAGE_ELECTION_MS);
+    assert_int_equal(voters_of(stage, leader), 1);
+    stage->present_count = 3;
+    stage_run(stage, 10 * STAGE_ELECTION_MS);
+    assert_int_equal(voters_of(stage, leader), 3);
+    assert_true(stage_put(stage, leader, "three"));
+    stage_down(stage, 0);
+    next = stage_leader(stage);
+    assert_true(next == 1 || next == 2);
+    stage->present[0] = stage->present[3]; /* the agent of node 0 is given up */
+    for (unsigned i = 0; i < 20 * STAGE_ELECTION_MS / 5; i++) {
+        stage_run(stage, 5);
+        assert_true(voters_of(stage, next) == 0 || voters_of(stage, next) >= 3);
+    }
+    assert_int_equal(voters_of(stage, next), 3);
+    assert_true(is_voter(stage, next, 3));
+    assert_false(is_voter(stage, next, 0));
+    assert_true(stage_put(stage, next, "without node 0"));
+    stage_down(stage, next);
+    assert_true(stage_put(stage, stage_leader(stage), "and without the next"));
+}
+
+/* The only voter of a group that begins again leads a new term, so that an entry that it sent and
+ * had not written is never taken for another one. */
+static void a_group_of_one_begins_a_new_term(void **state)
+{
+    struct stage *stage = *state;
+    struct mst_replica_status before, after;
+
+    assert_int_equal(stage_leader(stage), 0);
+    stage_status(stage, 0, &before);
+    stage_down(stage, 0);
+    assert_int_equal(stage_up(stage, 0, NULL), MUSTER_OK);
+    assert_int_equal(stage_leader(stage), 0);
+    stage_status(stage, 0, &after);
+    assert_true(after.term > before.term);
+}
+
+/* A follower acknowledges nothing that it has not written: its shell forgets to write, and nothing
+ * is committed by its vote. */
+static void nothing_is_acknowledged_before_it_is_written(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage);
+    struct mst_replica *follower = stage->nodes[other_than(leader)].replica;
+    const struct mst_replica_entry entry = {
+        .term = 1000, .type = MST_REPLICA_COMMAND, .bytes = mst_slice_text("\1x")};
+    struct mst_replica_status status;
+    struct mst_replica_message message = {.type = MST_REPLICA_APPEND};
+    const struct mst_replica_effect *effect;
+    struct mst_buffer buffer;
+    struct mst_replica_reader reader;
+    const char *why;
+    uint64_t acknowledged = 0;
+
+    mst_replica_status_of(follower, &status);
+    message.append.term = 1000;
+    message.append.prev_index = status.last;
+    message.append.prev_term = status.term;
+    message.append.count = 1;
+    message.append.from = &entry;
+    mst_buffer_init(&buffer, &stage->mem.mem, 4096);
+    mst_replica_reader_init(&reader, &stage->mem.mem);
+    assert_int_equal(mst_replica_message_write(&buffer, &message), MUSTER_OK);
+    assert_int_equal(mst_replica_reader_take(&reader, mst_buffer_content(&buffer)), MUSTER_OK);
+    assert_int_equal(mst_replica_reader_next(&reader, &message, &why), MUSTER_OK);
+    mst_replica_receive(follower, stage->now_ns, stage->nodes[leader].id,
+                        stage->nodes[leader].address, &message);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        while ((effect = mst_replica_next(follower)) != NULL) {
+            acknowledged += effect->type == MST_REPLICA_SEND;
+            mst_replica_done(follower, effect);
+        }
+        assert_int_equal(acknowledged, turn);
+        mst_replica_write(follower, stage->now_ns);
+    }
+    mst_replica_reader_fini(&reader);
+    mst_buffer_fini(&buffer);
+}
+
+/* A follower whose disk is full drops entries and goes on following; with room again it has them.
+ */
+static void a_full_disk_drops_entries_and_keeps_following(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), full = other_than(leader);
+    char large[20000];
+
+    memset(large, 'x', sizeof large - 1);
+    large[sizeof large - 1] = '\0';
+    stage->nodes[full].disk.room = 0;
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(stage_put(stage, leader, large));
+    }
+    stage_run(stage, 5 * STAGE_ELECTION_MS);
+    assert_non_null(stage->nodes[full].replica);
+    assert_non_null(stage->nodes[leader].replica);
+    assert_true(stage->nodes[full].state.index < stage->nodes[leader].state.index);
+    stage->nodes[full].disk.room = UINT64_MAX;
+    stage_follow(stage, full, leader);
+}
+
+/* A disk that fails ends its replica, in one line; the others go on. */
+static void a_broken_disk_ends_its_replica(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), failing = other_than(leader);
+
+    stage->nodes[failing].disk.fail_at = stage->nodes[failing].disk.writes + 1;
+    assert_true(stage_put(stage, leader, "entry"));
+    assert_int_equal(stage->nodes[failing].ended, MST_REPLICA_FAILED);
+    assert_non_null(strstr(stage->nodes[failing].reason, "a bad sector"));
+    assert_true(stage_put(stage, leader, "more"));
+}
+
+/* ---- invariants ---- */
+
+static void receive_append(struct stage *stage, size_t to, size_t from, uint64_t term)
+{
+    struct mst_replica_message message = {.type = MST_REPLICA_APPEND, .append = {.term = term}};
+
+    mst_replica_receive(stage->nodes[to].replica, stage->now_ns, stage->nodes[from].id,
+                        stage->nodes[from].address, &message);
+    stage_carry(stage);
+}
+
+/* A leader that hears of another leader of its own term ends, and names both. */
+static void two_leaders_of_one_term_are_noticed(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), other = other_than(leader);
+    struct mst_replica_status status;
+
+    stage_status(stage, leader, &status);
+    receive_append(stage, leader, other, status.term);
+    assert_int_equal(stage->nodes[leader].ended, MST_REPLICA_BROKEN);
+    assert_non_null(strstr(stage->nodes[leader].reason, "leads it too"));
+}
+
+/* An entry that would replace a committed one is not taken: the replica ends and names the index.
+ */
+static void a_committed_entry_is_never_replaced(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), follower = other_than(leader);
+    struct mst_replica_status status;
+    const struct mst_replica_entry entry = {
+        .term = 1000, .type = MST_REPLICA_COMMAND, .bytes = mst_slice_text("\1x")};
+    struct mst_replica_message message = {.type = MST_REPLICA_APPEND};
+    struct mst_replica_reader reader;
+    struct mst_buffer buffer;
+    const char *why;
+
+    assert_true(stage_put(stage, leader, "one"));
+    stage_run(stage, STAGE_ELECTION_MS);
+    stage_status(stage, follower, &status);
+    assert_true(status.committed > 1);
+    message.append.term = 1000;
+    message.append.prev_index = 1;
+    message.append.prev_term = 1;
+    message.append.count = 1;
+    message.append.from = &entry;
+    mst_buffer_init(&buffer, &stage->mem.mem, 4096);
+    mst_replica_reader_init(&reader, &stage->mem.mem);
+    assert_int_equal(mst_replica_message_write(&buffer, &message), MUSTER_OK);
+    assert_int_equal(mst_replica_reader_take(&reader, mst_buffer_content(&buffer)), MUSTER_OK);
+    assert_int_equal(mst_replica_reader_next(&reader, &message, &why), MUSTER_OK);
+    mst_replica_receive(stage->nodes[follower].replica, stage->now_ns, stage->nodes[leader].id,
+                        stage->nodes[leader].address, &message);
+    mst_replica_reader_fini(&reader);
+    mst_buffer_fini(&buffer);
+    stage_carry(stage);
+    assert_int_equal(stage->nodes[follower].ended, MST_REPLICA_BROKEN);
+    assert_non_null(strstr(stage->nodes[follower].reason, "commit index"));
+}
+
+/* A snapshot without its configuration, or of what was not applied, is not taken. */
+static void a_snapshot_without_its_configuration_is_noticed(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage);
+    struct stage_node *node = &stage->nodes[leader];
+    struct mst_replica_snapshot about;
+    struct mst_replica_saving *saving;
+
+    assert_true(stage_put(stage, leader, "one"));
+    assert_int_equal(mst_replica_snapshot_begin(node->replica, &about), MUSTER_OK);
+    about.configuration_index = 0;
+    assert_int_equal(mst_replica_log_save(node->log, &about, &saving), MUSTER_OK);
+    assert_int_equal(mst_replica_saving_put(saving, mst_slice_text("state")), MUSTER_OK);
+    assert_int_equal(mst_replica_saving_close(saving), MUSTER_OK);
+    mst_replica_snapshot_end(node->replica, stage->now_ns, true);
+    stage_carry(stage);
+    assert_int_equal(node->ended, MST_REPLICA_BROKEN);
+    assert_non_null(strstr(node->reason, "has no configuration"));
+}
+
+/* ---- memory ---- */
+
+/* A life of the group: election, entries, growth, a snapshot that is installed. Where memory fails
+ * the replica in need ends or the call is refused; what ended starts again with memory. */
+static void live(struct stage *stage)
+{
+    stage->wanted = 3;
+    stage->present_count = 3;
+    for (unsigned round = 0; round < 12; round++) {
+        for (size_t i = 0; i < 3; i++) {
+            struct stage_node *node = &stage->nodes[i];
+
+            if (!node->replica) {
+                if (node->ended == MST_REPLICA_BROKEN) {
+                    fail_msg("%s", node->reason);
+                }
+                (void)stage_up(stage, i, NULL);
+            }
+        }
+        stage_run(stage, STAGE_ELECTION_MS / 2);
+        (void)stage_put(stage, 0, "entry");
+    }
+}
+
+static int begin_failing(void **state)
+{
+    (void)begin_one(state);
+    ((struct stage *)*state)->count = 3;
+    for (size_t i = 3; i < STAGE_NODES; i++) {
+        stage_down(*state, i);
+        fake_disk_fini(&((struct stage *)*state)->nodes[i].disk);
+    }
+    return 0;
+}
+
+/* Each allocation of a life fails once: no replica is broken by it, nothing that was acknowledged
+ * is lost, and the group goes on. */
+static void memory_may_fail_anywhere(void **state)
+{
+    size_t fail_at = 1;
+    bool failed = true;
+
+    for (; failed; fail_at++) {
+        struct stage *stage;
+
+        end(state);
+        (void)begin_failing(state);
+        stage = *state;
+        stage->mem.count = 0;
+        stage->mem.fail_at = fail_at;
+        live(stage);
+        failed = stage->mem.failed;
+        stage->mem.fail_at = 0;
+        for (size_t i = 0; i < 3; i++) {
+            assert_true(stage->nodes[i].ended != MST_REPLICA_BROKEN);
+        }
+        live(stage);
+        assert_true(stage_put(stage, stage_leader(stage), "goes on"));
+    }
+    assert_true(fail_at > 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_group_elects_and_applies_one_log, begin_three, end),
+        cmocka_unit_test_setup_teardown(only_a_serving_leader_takes_submissions, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_killed_leader_is_replaced_and_comes_back, begin_three,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_leader_that_is_cut_off_ends_and_its_entries_are_replaced,
+                                        begin_three, end),
+        cmocka_unit_test_setup_teardown(a_leader_that_was_stopped_is_deposed, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_follower_that_lags_catches_up, begin_three, end),
+        cmocka_unit_test_setup_teardown(large_entries_are_sent_one_by_one, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut,
+                                        begin_three, end),
+        cmocka_unit_test_setup_teardown(a_group_begins_again_on_its_disks, begin_three, end),
+        cmocka_unit_test_setup_teardown(an_own_snapshot_yields_to_the_leaders, begin_three, end),
+        cmocka_unit_test_setup_teardown(the_lead_is_handed_over, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_group_grows_and_replaces_a_dead_voter, begin_one, end),
+        cmocka_unit_test_setup_teardown(a_group_of_one_begins_a_new_term, begin_one, end),
+        cmocka_unit_test_setup_teardown(nothing_is_acknowledged_before_it_is_written, begin_three,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_full_disk_drops_entries_and_keeps_following, begin_three,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_broken_disk_ends_its_replica, begin_three, end),
+        cmocka_unit_test_setup_teardown(two_leaders_of_one_term_are_noticed, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_committed_entry_is_never_replaced, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_snapshot_without_its_configuration_is_noticed,
+                                        begin_three, end),
+        cmocka_unit_test_setup_teardown(memory_may_fail_anywhere, begin_failing, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
