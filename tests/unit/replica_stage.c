@@ -38,6 +38,11 @@ static void apply(struct stage *stage, struct stage_node *node,
     node->state.digest = mst_digest_number(node->state.digest, effect->index);
     node->state.digest = mst_digest_slice(node->state.digest, effect->payload);
     if (effect->own) {
+        struct mst_replica_status status;
+
+        mst_replica_status_of(node->replica, &status);
+        assert_int_equal(effect->term, status.term);
+        assert_true(status.serves);
         node->own = effect->index;
     }
     agree(stage, node);
@@ -139,6 +144,18 @@ static void deliver(struct stage *stage)
 
 /* ---- effects ---- */
 
+/* It knows what is committed: an entry of its own term is. */
+static void leads(struct stage_node *node, const struct mst_replica_effect *effect)
+{
+    struct mst_replica_status status;
+
+    mst_replica_status_of(node->replica, &status);
+    assert_true(effect->index > 0 && status.committed >= effect->index);
+    assert_int_equal(mst_replica_log_term_at(node->log, effect->index), status.term);
+    assert_int_equal(status.applied, status.committed);
+    node->leads++;
+}
+
 static void act(struct stage *stage, size_t at, const struct mst_replica_effect *effect)
 {
     struct stage_node *node = &stage->nodes[at];
@@ -157,7 +174,7 @@ static void act(struct stage *stage, size_t at, const struct mst_replica_effect 
         node->servers++;
         break;
     case MST_REPLICA_LEADS:
-        node->leads++;
+        leads(node, effect);
         break;
     case MST_REPLICA_FOLLOWS:
         node->follows++;
@@ -230,6 +247,13 @@ void stage_run(struct stage *stage, unsigned ms)
             }
         }
         stage_carry(stage);
+    }
+}
+
+void stage_post(struct stage *stage, size_t from, const struct mst_replica_effect *effect)
+{
+    if (effect->type == MST_REPLICA_SEND) {
+        post(stage, from, effect);
     }
 }
 

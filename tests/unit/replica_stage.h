@@ -86,6 +86,8 @@ bool stage_put(struct stage *stage, size_t leader, const char *payload);
 void stage_follow(struct stage *stage, size_t node, size_t other);
 
 void stage_snapshot(struct stage *stage, size_t node);
+/* Puts a SEND on its way; nothing else is looked at. */
+void stage_post(struct stage *stage, size_t from, const struct mst_replica_effect *effect);
 void stage_carry(struct stage *stage); /* effects and letters, without time */
 void stage_status(struct stage *stage, size_t node, struct mst_replica_status *out);
 

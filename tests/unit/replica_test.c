@@ -378,6 +378,73 @@ static void a_group_of_one_begins_a_new_term(void **state)
     assert_true(after.term > before.term);
 }
 
+/* The entry of a leader that died before it knew of the commit is committed by the next one, which
+ * has it: as an older one, and not as an answer to its own clients. */
+static void an_entry_of_an_older_term_is_not_the_next_leaders(void **state)
+{
+    struct stage *stage = *state;
+    size_t first = stage_leader(stage), second;
+    struct mst_replica *replica = stage->nodes[first].replica;
+    const struct mst_replica_effect *effect;
+    uint64_t index = 0;
+
+    assert_int_equal(mst_replica_submit(replica, stage->now_ns, MST_REPLICA_RECORDS,
+                                        mst_slice_text("sent"), &index),
+                     MUSTER_OK);
+    while ((effect = mst_replica_next(replica)) != NULL) {
+        stage_post(stage, first, effect);
+        mst_replica_done(replica, effect);
+    }
+    stage->nodes[first].replica = NULL; /* its letters arrive, and it hears no answer */
+    stage_carry(stage);
+    second = stage_leader(stage);
+    assert_true(stage->nodes[second].seen[index] != 0);
+    assert_true(stage->nodes[second].own == 0);
+    stage->nodes[first].replica = replica;
+}
+
+/* Whether the replica grants its vote to `candidate`, which asks it in `term`. */
+static bool grants(struct stage *stage, size_t at, size_t candidate, uint64_t term)
+{
+    struct mst_replica *replica = stage->nodes[at].replica;
+    const struct mst_replica_effect *effect;
+    struct mst_replica_message message = {.type = MST_REPLICA_VOTE,
+                                          .vote = {.term = term,
+                                                   .candidate = stage->nodes[candidate].id,
+                                                   .last_index = 1000,
+                                                   .last_term = term,
+                                                   .disrupt = true}};
+    bool granted = false;
+
+    mst_replica_receive(replica, stage->now_ns, stage->nodes[candidate].id,
+                        stage->nodes[candidate].address, &message);
+    while ((effect = mst_replica_next(replica)) != NULL) {
+        if (effect->type == MST_REPLICA_SEND) {
+            const unsigned char *bytes = effect->bytes.data;
+
+            granted |= bytes[4] == MST_REPLICA_VOTE_RESULT && (bytes[16] & 1) != 0;
+        }
+        mst_replica_done(replica, effect);
+    }
+    return granted;
+}
+
+/* A vote is on the disk before it leaves: a replica that is killed at once, and starts again, gives
+ * no second one in the same term, and the same one again. */
+static void a_vote_is_not_forgotten(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), voter = other_than(leader);
+    size_t third = 3 - leader - voter;
+
+    assert_true(grants(stage, voter, third, 50));
+    stage_down(stage, voter);
+    assert_int_equal(stage_up(stage, voter, NULL), MUSTER_OK);
+    assert_false(grants(stage, voter, leader, 50));
+    assert_true(grants(stage, voter, third, 50));
+    assert_true(grants(stage, voter, leader, 51));
+}
+
 /* A follower acknowledges nothing that it has not written: its shell forgets to write, and nothing
  * is committed by its vote. */
 static void nothing_is_acknowledged_before_it_is_written(void **state)
@@ -618,6 +685,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_lead_is_handed_over, begin_three, end),
         cmocka_unit_test_setup_teardown(a_group_grows_and_replaces_a_dead_voter, begin_one, end),
         cmocka_unit_test_setup_teardown(a_group_of_one_begins_a_new_term, begin_one, end),
+        cmocka_unit_test_setup_teardown(an_entry_of_an_older_term_is_not_the_next_leaders,
+                                        begin_three, end),
+        cmocka_unit_test_setup_teardown(a_vote_is_not_forgotten, begin_three, end),
         cmocka_unit_test_setup_teardown(nothing_is_acknowledged_before_it_is_written, begin_three,
                                         end),
         cmocka_unit_test_setup_teardown(a_full_disk_drops_entries_and_keeps_following, begin_three,
