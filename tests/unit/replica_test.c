@@ -509,6 +509,39 @@ static void a_full_disk_drops_entries_and_keeps_following(void **state)
     stage_follow(stage, full, leader);
 }
 
+/* A leader whose disk is full refuses an entry and has changed nothing; it goes on leading, and
+ * takes entries when there is room again. One that is too long is refused as well. */
+static void a_full_leader_refuses_entries(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage);
+    struct stage_node *node = &stage->nodes[leader];
+    const struct mst_slice too_long = mst_slice_of(stage, (size_t)MST_REPLICA_PAYLOAD_MAX + 1);
+    struct mst_replica_status before, after;
+    char large[20000];
+    uint64_t index;
+
+    memset(large, 'x', sizeof large - 1);
+    large[sizeof large - 1] = '\0';
+    node->disk.room = 0;
+    for (unsigned i = 0; i < 10; i++) {
+        (void)stage_put(stage, leader, large);
+    }
+    stage_status(stage, leader, &before);
+    assert_int_equal(mst_replica_submit(node->replica, stage->now_ns, MST_REPLICA_RECORDS,
+                                        mst_slice_text(large), &index),
+                     MUSTER_ENOSPACE);
+    assert_int_equal(
+        mst_replica_submit(node->replica, stage->now_ns, MST_REPLICA_RECORDS, too_long, &index),
+        MUSTER_ELIMIT);
+    stage_status(stage, leader, &after);
+    assert_int_equal(after.last, before.last);
+    stage_run(stage, 3 * STAGE_ELECTION_MS);
+    assert_int_equal(stage_leader(stage), leader);
+    node->disk.room = UINT64_MAX;
+    assert_true(stage_put(stage, leader, large));
+}
+
 /* A disk that fails ends its replica, in one line; the others go on. */
 static void a_broken_disk_ends_its_replica(void **state)
 {
@@ -692,6 +725,7 @@ int main(void)
                                         end),
         cmocka_unit_test_setup_teardown(a_full_disk_drops_entries_and_keeps_following, begin_three,
                                         end),
+        cmocka_unit_test_setup_teardown(a_full_leader_refuses_entries, begin_three, end),
         cmocka_unit_test_setup_teardown(a_broken_disk_ends_its_replica, begin_three, end),
         cmocka_unit_test_setup_teardown(two_leaders_of_one_term_are_noticed, begin_three, end),
         cmocka_unit_test_setup_teardown(a_committed_entry_is_never_replaced, begin_three, end),

@@ -24,7 +24,7 @@ static void disk_failed(struct mst_replica *replica, muster_status status)
     MST_REPLICA_END(replica, MST_REPLICA_FAILED, status, "replica %llu: %s", shown(replica->id),
                     trouble                   ? trouble
                     : status == MUSTER_ENOMEM ? "out of memory"
-                                              : "the disk has no room for a vote");
+                                              : "the disk is full");
 }
 
 bool mst_replica_configuration_of(struct mst_replica *replica, struct mst_slice bytes,
