@@ -9,6 +9,7 @@ import enum
 import importlib.util
 import inspect
 import os
+import pickle
 import pkgutil
 import re
 import shutil
@@ -21,6 +22,7 @@ import pytest
 from conftest import BUILD, ROOT, sanitized
 
 PACKAGE = BUILD / "python"
+ALIASES = {"ClusterCoordinator", "PerWorkerValues"}  # of classes that have a place under their own name
 IMPORT_MS = 60
 COUNT_MS = 20
 TIMES = 9
@@ -141,16 +143,32 @@ def test_every_name_is_offered_once(modules):
     assert there <= set(names)
 
 
+def test_a_pickle_has_the_name_that_users_write(modules):
+    """Every class and function that the public modules offer is pickled by a name that can be imported;
+    what `muster.cluster` offers by that name, in whichever of its files it is written."""
+    for module in modules:
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                assert pickle.loads(pickle.dumps(thing)) is thing, name
+                assert thing.__module__ == "muster.cluster" or module.__name__ != "muster.cluster", name
+
+
 def test_the_pages_of_the_api_have_every_name(modules, tmp_path):
-    """`make apidoc` writes pages of the API. Every class, function, method and property has its place
-    there, with its hints."""
+    """`make apidoc` writes pages of the API, one for each module. Every class, function, method and
+    property has its place there, with its hints."""
     done = subprocess.run([ROOT / "tools" / "apidoc", BUILD, tmp_path], capture_output=True, text=True)
     if done.returncode == 69:
         pytest.skip(f"the Python package index is not reached: {done.stderr.strip()}")
     assert done.returncode == 0, done.stdout + done.stderr
+    own = [module for module in modules if module.__name__ in ("muster", "muster.cluster", "muster.worker")]
+    assert len(own) == 3
+    for module in own:
+        page = tmp_path.joinpath(*module.__name__.split(".")).with_suffix(".html").read_text()
+        listed = [name.removeprefix(f"{module.__name__}.") for name, _ in public([module])]
+        names = [name for name in listed if name.split(".")[0] not in ALIASES]
+        assert [name for name in names if f'id="{name}"' not in page] == []
     page = (tmp_path / "muster.html").read_text()
-    names = [name.removeprefix("muster.") for name, _ in public(modules[:1])]
-    assert [name for name in names if f'id="{name}"' not in page] == []
     assert "Optional" in page and "Handle" in page
 
 
