@@ -347,8 +347,9 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_cluster_per_worker(
     struct muster_error *err);
 
 /* Waits for the parts from its builder on the worker of that number. Borrowed from the handle until
- * the next call with it. Does not start the build. EFAILED: the builder failed, with its parts of
- * type MUSTER_PART_ERROR; ELOST: the worker is away, and the value with it. Since 0.1. */
+ * the next call that asks for them: one with `parts` NULL only waits, so several threads may. Does
+ * not start the build. EFAILED: the builder failed, with its parts of type MUSTER_PART_ERROR; ELOST:
+ * the worker is away, and the value with it. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status
 muster_per_worker_fetch(muster_per_worker *value, uint32_t worker, int64_t timeout_ms,
                         const struct muster_part **parts, size_t *count, struct muster_error *err);

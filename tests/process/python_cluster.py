@@ -204,6 +204,28 @@ def per_worker(job):
         c.dismiss()
 
 
+def waits_by_threads(job):
+    """What they read is large, and is the handle's."""
+    with Coordinator(job, policy="isolate") as c:
+        bad = c.create_per_worker_value(steps.cannot_load, (steps.LARGE,))
+        worker = c.schedule(steps.give, (bad,)).exception().failure.worker
+
+        def wait():
+            return {raises(steps.Broken, bad.wait, worker).number for _ in range(100)}
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            assert set().union(*(future.result() for future in [pool.submit(wait) for _ in range(4)])) == {7}
+        never = c.create_per_worker_value(steps.model, (1,))
+        waiting = threading.Thread(target=lambda: raises(muster.Cancelled, never.wait, worker), daemon=True)
+        waiting.start()
+        raises(muster.Timeout, never.wait, worker, 0.01)  # one that waits does not make the others wait
+        assert raises(steps.Broken, bad.wait, worker, 0).number == 7
+    waiting.join(PATIENCE_S)
+    assert not waiting.is_alive()
+    with Coordinator(job) as c:
+        c.dismiss()
+
+
 def killed(job):
     with Coordinator(job) as c:
         model = c.create_per_worker_value(steps.model, (3,))

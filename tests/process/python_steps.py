@@ -218,9 +218,12 @@ def model(bias):
     return {"bias": bias, "calls": 0}
 
 
+LARGE = 500_000
+
+
 @worker.function
-def cannot_load():
-    raise Broken("no model", 7)
+def cannot_load(size=1):
+    raise Broken("no model " * (size // 9), 7)
 
 
 @worker.function

@@ -115,6 +115,12 @@ def test_values_on_each_worker(run):
     well(run("per_worker"))
 
 
+def test_threads_wait_for_one_value(run):
+    """Four threads wait again and again for a per-worker value whose builder failed. Each gets the whole
+    exception every time. One that waits for a value that nothing builds keeps none of them."""
+    well(run("waits_by_threads"))
+
+
 def test_the_closure_of_a_killed_worker_runs_elsewhere(run):
     """A worker in Python gets SIGKILL in a function. The closure runs on the other one, its value
     arrives, nothing is an error; the new process builds its per-worker values again."""

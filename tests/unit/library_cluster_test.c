@@ -396,6 +396,7 @@ static void test_a_value_of_a_worker_is_built_before_its_first_use(void **state)
     fake_send(worker, &built);
     library_ok(muster_per_worker_fetch(value, 0, LIMIT_MS, &parts, &count, &err), &err);
     assert_int_equal(count, 1);
+    library_ok(muster_per_worker_fetch(value, 0, 0, NULL, NULL, &err), &err); /* only waits */
     assert_memory_equal(parts[0].data, "made", 4);
     fake_answer(worker, message->attempt, "used");
     fetches(closure, "used");

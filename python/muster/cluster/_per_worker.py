@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values that each worker has of its own."""
 
+import threading
 from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from .. import _pickled as pickled
@@ -21,6 +22,7 @@ class PerWorkerValue:
     def __init__(self, coordinator: "Coordinator", value: Any) -> None:
         self._coordinator = coordinator
         self._value = ffi.gc(value, lib.muster_per_worker_drop)
+        self._reading = threading.Lock()
 
     def __reduce__(self) -> Any:
         needs = local.needs
@@ -33,15 +35,21 @@ class PerWorkerValue:
     def wait(self, worker: int, timeout: Optional[float] = None) -> None:
         """Waits until it is built on the worker of that number; does not start that. Raises what its
         function raised there; muster.Lost: the worker is away."""
-        parts, count = ffi.new("const struct muster_part **"), ffi.new("size_t *")
         err = ffi.new("struct muster_error *")
         status = in_pieces(
-            lambda ms: lib.muster_per_worker_fetch(self._value, worker, ms, parts, count, err), timeout
+            lambda ms: lib.muster_per_worker_fetch(self._value, worker, ms, ffi.NULL, ffi.NULL, err), timeout
         )
         if status == lib.MUSTER_EFAILED:
-            listed = [pickled.bytes_of_part(parts[0][i]) for i in range(count[0])]
-            raise pickled.exception_of_parts(listed) or ClosureError(error_text(err), Status(status))
+            raise self._why(worker) or ClosureError(error_text(err), Status(status))
         check(status, err)
+
+    def _why(self, worker: int) -> Optional[BaseException]:
+        """What its function raised. The parts are the handle's, until the next one asks for them."""
+        parts, count = ffi.new("const struct muster_part **"), ffi.new("size_t *")
+        with self._reading:
+            lib.muster_per_worker_fetch(self._value, worker, 0, parts, count, ffi.NULL)
+            listed = [pickled.bytes_of_part(parts[0][i]) for i in range(count[0])] if parts[0] else []
+        return pickled.exception_of_parts(listed)
 
 
 PerWorkerValues = PerWorkerValue  # the reference's name

@@ -128,36 +128,41 @@ static bool is_there(void *ctx)
            (fetching->look.state == MST_CLOSURE_ABORTED && is_away(cluster, fetching->worker));
 }
 
-/* Lock held; `fetching` has looked. */
+/* Lock held; `fetching` has looked. The handle keeps what a caller that asks for the parts borrows.
+ */
 static muster_status take(muster_per_worker *value, const struct fetching *fetching,
                           const char *what, const struct muster_part **parts, size_t *count,
                           struct muster_error *err)
 {
-    struct mst_coord_outcome *outcome;
+    struct mst_coord_outcome *outcome, *over;
+    muster_status status;
 
     if (fetching->look.state == MST_CLOSURE_UNKNOWN) {
         return mst_lib_refuse(err, what, "there is no worker of that number");
     }
-    outcome = mst_coord_outcome_of(&fetching->look, value->number);
+    outcome = over = mst_coord_outcome_of(&fetching->look, value->number);
     if (!outcome) {
         return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
     }
-    free(value->fetched);
-    value->fetched = outcome;
+    if (parts) {
+        over = value->fetched;
+        value->fetched = outcome;
+    }
     if (parts && (outcome->status == MUSTER_OK || outcome->parts.count > 0)) {
         *parts = mst_parts_public(outcome->parts);
     }
     if (count) {
         *count = outcome->parts.count;
     }
+    status = outcome->status;
     if (fetching->look.state == MST_CLOSURE_ABORTED) {
-        return mst_fail(err, MUSTER_ELOST, 0, "%s: its worker was lost, and the value with it",
-                        what);
-    }
-    if (outcome->failure) {
+        status =
+            mst_fail(err, MUSTER_ELOST, 0, "%s: its worker was lost, and the value with it", what);
+    } else if (outcome->failure) {
         (void)mst_coord_say_failure(outcome->failure, 1, what, err);
     }
-    return outcome->status;
+    free(over);
+    return status;
 }
 
 muster_status muster_per_worker_fetch(muster_per_worker *value, uint32_t worker, int64_t timeout_ms,
