@@ -245,6 +245,22 @@ def killed(job):
         c.dismiss()
 
 
+def maps_fail(job):
+    def endless():
+        yield from ["never"] * 1500
+        raise LookupError("no more names")
+
+    with Coordinator(job) as c:
+        raises(LookupError, c.map, steps.waits, endless())
+        until(lambda: c.counts().queued + c.counts().running == 0)
+        raises(TypeError, c.map, steps.waits, ["never"] * 1500 + [threading.Lock()])
+        until(lambda: c.counts().queued + c.counts().running == 0)
+        assert c.counts().admitted >= 2048, c.counts()
+        c.join()  # what was cancelled by a call is no failure
+        assert c.fetch(c.map(steps.square, range(3))) == [0, 1, 4]
+        c.dismiss()
+
+
 def cancels(job):
     with Coordinator(job) as c:
         value = c.schedule(steps.waits, ("never",), group=4)

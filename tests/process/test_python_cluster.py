@@ -127,6 +127,12 @@ def test_the_closure_of_a_killed_worker_runs_elsewhere(run):
     well(run("killed", "--max-restarts", 1))
 
 
+def test_a_map_that_fails_leaves_nothing(run):
+    """An iterable of `Coordinator.map` raises, or one of its elements cannot be pickled, after thousands
+    were admitted. Those are cancelled, the exception is raised, and the coordinator works on."""
+    well(run("maps_fail"))
+
+
 def test_cancelling(run):
     """A closure, a group, and a series that failed are cancelled while their functions run. The
     functions see it and stop, fetches raise `ClosureAbortedError`, the others are not concerned;

@@ -2,12 +2,12 @@
 """What is called: a function, its arguments and its options, as C takes them."""
 
 import importlib
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import _pickled as pickled
 from .._c import options_of, string_of
 from .._muster import ffi, lib
-from .._pickled import local
+from .._pickled import BUFFER, PICKLE, RAW, local
 from ..worker import MARK, Function
 from ._per_worker import PerWorkerValue
 
@@ -101,6 +101,33 @@ def unpicklable(target: Target, args: Any, kwargs: Any, why: BaseException) -> B
         finally:
             local.needs = None
     return TypeError(f"schedule: the arguments of {target.text!r} cannot be pickled: {why}")
+
+
+class Prepared:
+    """A call that only needs to be admitted: call(timeout_ms), whose closure is in out[0]."""
+
+    __slots__ = ("out", "err", "call", "_kept")
+
+    def __init__(
+        self, cluster: Any, target: Target, options: Any, kept: List[Any], data: Any, buffers: List[Any]
+    ) -> None:
+        out, err = ffi.new("muster_closure **"), ffi.new("struct muster_error *")
+        self.out, self.err = out, err
+        self._kept = [kept, data]
+        if not buffers and data is not None:
+            kind = RAW if target.raw else PICKLE
+            self.call: Callable[[int], int] = lambda ms: lib.muster_python_schedule_one(
+                cluster, target.name, options, data, len(data), kind, ms, out, err
+            )
+            return
+        kinds = (RAW, RAW) if target.raw else (PICKLE, BUFFER)
+        first = [] if data is None else [pickled.part_of(data, kinds[0])]
+        made = [*first, *(pickled.part_of(one, kinds[1]) for one in buffers)]
+        parts = ffi.new("struct muster_part[]", [part for part, _ in made])
+        self._kept += [made, parts]
+        self.call = lambda ms: lib.muster_cluster_schedule(
+            cluster, target.name, parts, len(made), options, ms, out, err
+        )
 
 
 def options_for(target: Target, options: Dict[str, Any], needs: List[PerWorkerValue]) -> Tuple[Any, List[Any]]:

@@ -27,7 +27,7 @@ from .._muster import ffi, lib
 from .._pickled import BUFFER, BUILD, ITERATE, PICKLE, RAW
 from .._wait import Beside, on_main_thread
 from ..worker import MARK
-from ._calls import Target, options_for, parts_of, target_of
+from ._calls import Prepared, Target, options_for, parts_of, target_of
 from ._failures import Failure, error_text, failure_of, raised_of
 from ._per_worker import PerWorkerDataset, PerWorkerValue
 from ._pieces import PIECE_MS, in_pieces
@@ -153,55 +153,34 @@ class Coordinator:
         and total (time limits in seconds), retries (after Retry), crash_retries, exhausted_retries."""
         if self._due is not None:
             self._raise_due()
-        return self._schedule(self._target(fn, raw), args, kwargs, timeout, options)
+        return self._admit(self._prepare(self._target(fn, raw), args, kwargs, options), timeout)
 
-    def _schedule(
-        self, target: Target, args: Any, kwargs: Any, timeout: Optional[float], options: Dict[str, Any]
-    ) -> RemoteValue:
+    def _prepare(self, target: Target, args: Any, kwargs: Any, options: Dict[str, Any]) -> Prepared:
+        """What can be wrong with a call is found here, before the cluster is concerned."""
         data, buffers, needs = parts_of(target, args, kwargs)
-        out, err = ffi.new("muster_closure **"), ffi.new("struct muster_error *")
         if options or needs:
             given, kept = options_for(target, options, needs)
         else:
             given, kept = target.options, target.kept
-        call = self._call_of_parts(target, given, data, buffers, out, err)
+        return Prepared(self._cluster, target, given, kept, data, buffers)
+
+    def _admit(self, prepared: Prepared, timeout: Optional[float]) -> RemoteValue:
         admitted: List[RemoteValue] = []
 
         def admit(ms: int) -> int:
             # One that fails at once is looked for under this lock, when it is listed.
             with self._lock:
-                status = call(ms)
+                status = prepared.call(ms)
                 if status >= 0:
-                    admitted.append(self._admitted(out[0]))
+                    admitted.append(self._admitted(prepared.out[0]))
             return status
 
         status = admit(0)
         if status == lib.MUSTER_ELIMIT or status == lib.MUSTER_ETIMEDOUT:
             status = in_pieces(admit, timeout, always=True)
         if status < 0:
-            self._fail(status, err)
+            self._fail(status, prepared.err)
         return admitted[0]
-
-    def _call_of_parts(
-        self, target: Target, given: Any, data: Any, buffers: List[Any], out: Any, err: Any
-    ) -> Callable[[int], int]:
-        if not buffers and data is not None:
-            kind = RAW if target.raw else PICKLE
-            return lambda ms: lib.muster_python_schedule_one(
-                self._cluster, target.name, given, data, len(data), kind, ms, out, err
-            )
-        kinds = (RAW, RAW) if target.raw else (PICKLE, BUFFER)
-        first = [] if data is None else [pickled.part_of(data, kinds[0])]
-        made = [*first, *(pickled.part_of(one, kinds[1]) for one in buffers)]
-        parts = ffi.new("struct muster_part[]", [part for part, _ in made])
-
-        def call(ms: int) -> int:
-            count = len(made)  # it keeps what the parts borrow
-            return lib.muster_cluster_schedule(
-                self._cluster, target.name, parts, count, given, ms, out, err
-            )
-
-        return call
 
     def _admitted(self, closure: Any) -> RemoteValue:
         value = RemoteValue(self, closure)
@@ -232,8 +211,8 @@ class Coordinator:
         **options: Any,
     ) -> List[RemoteValue]:
         """schedule(fn, args) for the args of zip(*iterables), admitted in batches. The options are
-        those of schedule. Raises a failure of an earlier closure as schedule does; those that were
-        admitted before it are cancelled with their series."""
+        those of schedule. Raises a failure of an earlier closure as schedule does. Whatever it raises,
+        also from an iterable, those that it had admitted before are cancelled."""
         if self._due is not None:
             self._raise_due()
         target = self._target(fn, raw)
@@ -241,39 +220,47 @@ class Coordinator:
         given, kept = options_for(target, options, []) if options else (target.options, target.kept)
         calls = zip(*iterables)
         values: List[RemoteValue] = []
-        while True:
-            some = list(itertools.islice(calls, BATCH))
-            if not some:
-                return values
-            values += self._map_batch(target, given, options, some, end)
+        try:
+            while True:
+                some = list(itertools.islice(calls, BATCH))
+                if not some:
+                    return values
+                self._map_batch(target, (given, kept), options, some, end, values)
+        except BaseException:
+            for value in values:
+                value.cancel()
+            raise
 
     schedule_many = map
 
     def _map_batch(
-        self, target: Target, given: Any, options: Dict[str, Any], some: List[Tuple[Any, ...]],
-        end: Optional[float],
-    ) -> List[RemoteValue]:
+        self, target: Target, choice: Tuple[Any, List[Any]], options: Dict[str, Any], some: List[Tuple[Any, ...]],
+        end: Optional[float], values: List[RemoteValue],
+    ) -> None:
+        """Appends to `values` what is admitted, also if not all is."""
         made: List[bytes] = []
         for args in some:
             data, buffers, needs = parts_of(target, args, None)
             if buffers or needs or data is None:  # one of many parts is one of its own
-                left = None if end is None else max(0.0, end - time.monotonic())
-                return [self._schedule(target, args, None, left, options) for args in some]
+                for args in some:
+                    left = None if end is None else max(0.0, end - time.monotonic())
+                    values.append(self._admit(self._prepare(target, args, None, options), left))
+                return
             made.append(data)
         sizes = array.array("I", map(len, made))
         joined = b"".join(made)
         out = ffi.new("muster_closure *[]", len(made))
         admitted, err = ffi.new("size_t *"), ffi.new("struct muster_error *")
         counts = ffi.from_buffer("uint32_t[]", sizes)
-        values: List[RemoteValue] = []
+        before = len(values)
         kind = RAW if target.raw else PICKLE
 
         def admit(ms: int) -> int:
-            at = len(values)
+            at = len(values) - before
             skipped = sum(sizes[:at]) if at else 0
             with self._lock:
                 status = lib.muster_python_schedule(
-                    self._cluster, target.name, given, ffi.from_buffer(joined) + skipped, counts + at,
+                    self._cluster, target.name, choice[0], ffi.from_buffer(joined) + skipped, counts + at,
                     kind, len(made) - at, ms, out, admitted, err,
                 )
                 values.extend(map(self._admitted, out[0 : admitted[0]]))
@@ -283,7 +270,6 @@ class Coordinator:
         status = in_pieces(admit, left, always=True)
         if status < 0:
             self._fail(status, err)
-        return values
 
     # ---- its end ----
 
