@@ -150,6 +150,8 @@ def lines_of_errors(job):
             raises(TypeError, c.schedule, 5),
             raises(TypeError, c.schedule, steps.square, (1,), speed=3),
             raises(TypeError, c.schedule, steps.joins, ("text",)),
+            raises(muster.Invalid, c.schedule, steps.square, (1,), retries=-1),
+            raises(muster.Invalid, c.map, steps.square, [1], crash_retries=1.5),
             raises(TypeError, next, iter(c.create_per_worker_dataset(steps.shard, (4,)))),
             c.schedule(steps.keeps_a_lock).exception(),
             c.schedule("unknown", total=0.2).exception(),
@@ -591,6 +593,9 @@ def commands(job):
         assert b"missing operand" not in c.schedule("upper", raw=True).fetch()
         assert c.schedule("print", (b"one", b"two"), raw=True).fetch() == b"one.two"
         assert c.fetch(c.map("print", [b"a"], [b"b"], raw=True)) == [b"a.b"]
+        failure = c.schedule("aborts", raw=True, crash_retries=0).exception()
+        assert failure.failure.attempt == 1, failure
+        raises(cluster.ClosureError, c.join)
         c.dismiss()
 
 

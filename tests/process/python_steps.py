@@ -288,4 +288,5 @@ def state_fails():
 
 
 worker.command("upper", ["tr", "a-z", "A-Z"])
+worker.command("aborts", ["sh", "-c", "kill -ABRT $$"])
 worker.command("print", ["printf", "%s.%s"])

@@ -83,6 +83,8 @@ MISTAKES = [
     r"TypeError: schedule: a function or the name of one is expected, not 5",
     r"TypeError: schedule has no option 'speed'; it has idempotent, once, .*",
     r"TypeError: schedule: 'joins' takes bytes, and no arguments by name",
+    r"Invalid: schedule: retries=-1: expected a number from 0, which is none",
+    r"Invalid: schedule: crash_retries=1.5: expected a number from 0, which is none",
     r"TypeError: the iterator is on the workers: pass it to a closure, which calls next\(\)",
     r"TypeError: the result of 'keeps_a_lock' cannot be pickled: cannot pickle '_thread.lock' object",
     r"DeadlineError: fetch: closure \d+: .*",
@@ -207,7 +209,8 @@ def test_functions_that_are_sent(run):
 
 
 def test_commands(run):
-    """A worker in Python declares programs as functions. Their words and their output are bytes."""
+    """A worker in Python declares programs as functions. Their words and their output are bytes. One that
+    crashes is not run again with `crash_retries=0`."""
     well(run("commands"))
 
 

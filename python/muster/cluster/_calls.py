@@ -2,6 +2,7 @@
 """What is called: a function, its arguments and its options, as C takes them."""
 
 import importlib
+import operator
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import _pickled as pickled
@@ -15,6 +16,7 @@ OPTIONS = (
     "idempotent", "once", "pure", "version", "group", "key", "start", "run", "total", "retries",
     "crash_retries", "exhausted_retries",
 )  # fmt: skip
+RETRIES = {"retries", "crash_retries", "exhausted_retries"}
 
 
 class Target:
@@ -134,7 +136,9 @@ def options_for(target: Target, options: Dict[str, Any], needs: List[PerWorkerVa
     unknown = options.keys() - OPTIONS
     if unknown:
         raise TypeError(f"schedule has no option {unknown.pop()!r}; it has {', '.join(OPTIONS)}")
-    named = {"error_retries" if name == "retries" else name: one for name, one in options.items()}
+    named = {name: _retries(name, one) if name in RETRIES else one for name, one in options.items()}
+    if "retries" in named:
+        named["error_retries"] = named.pop("retries")
     version = named.pop("version", None) or (target.options.version if target.options else 0)
     given, kept = options_of(lib.muster_closure_options_init, named, "schedule")
     given.version = version
@@ -143,3 +147,12 @@ def options_for(target: Target, options: Dict[str, Any], needs: List[PerWorkerVa
         kept += [listed, needs]
         given.needs, given.need_count = listed, len(needs)
     return given, kept
+
+
+def _retries(name: str, given: Any) -> Optional[int]:
+    """As C has it, where 0 is the default and -1 none."""
+    if given is None:
+        return None
+    if not hasattr(given, "__index__") or operator.index(given) < 0:
+        raise pickled.invalid(f"schedule: {name}={given!r}: expected a number from 0, which is none")
+    return operator.index(given) or -1
