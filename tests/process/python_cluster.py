@@ -52,7 +52,8 @@ def raises(kind, call, *args, **kwargs):
 def values(job):
     with Coordinator(job) as c:
         value = c.schedule(steps.square, args=(7,))
-        assert value.fetch() == value.get() == 49 and value.done() and value.exception() is None
+        assert value.fetch() == value.get() == value.result() == 49 and value.done()
+        assert value.exception() is None and not value.cancelled()
         assert c.schedule("square", (3,)).fetch() == 9
         assert c.schedule(steps.give, (1, [2]), {"three": {"x": (3,)}}).fetch() == (
             (1, [2]), {"three": {"x": (3,)}})
@@ -148,6 +149,9 @@ def lines_of_errors(job):
             raises(TypeError, c.schedule, steps.square, ([value],)),
             raises(muster.Invalid, c.schedule, len, (1,)),
             raises(TypeError, c.schedule, 5),
+            raises(TypeError, c.schedule, steps.square, 7),
+            raises(TypeError, c.schedule, steps.square, "word"),
+            raises(TypeError, c.schedule, steps.square, (1,), [2]),
             raises(TypeError, c.schedule, steps.square, (1,), speed=3),
             raises(TypeError, c.schedule, steps.joins, ("text",)),
             raises(muster.Invalid, c.schedule, steps.square, (1,), retries=-1),
@@ -270,6 +274,7 @@ def cancels(job):
         until(lambda: lines("waits"))
         value.cancel()
         failure = raises(cluster.ClosureAbortedError, value.fetch)
+        assert value.cancelled()
         assert isinstance(failure, muster.Cancelled) and failure.failure.origin.name == "CANCELLED"
         assert c.fetch(others) == [0, 1, 4, 9, 16]
         c.join()  # what was cancelled by a call is no failure
@@ -350,6 +355,10 @@ def executor(job):
         bad = pool.submit(steps.breaks, 3)
         assert bad.exception(60).number == 3 and raises(steps.Broken, bad.result)
         assert raises(steps.Broken, list, pool.map(steps.breaks, [1]))
+        wrong = [pool.submit(steps.square, threading.Lock()), pool.submit(len, "a"), pool.submit(5),
+                 pool.submit(steps.nothing, bytes(17 << 20))]
+        kinds = [type(future.exception(60)) for future in wrong]
+        assert kinds == [TypeError, muster.Invalid, TypeError, muster.Limit], kinds
         called = []
         futures[0].add_done_callback(lambda f: called.append(f.result()))
         assert called == [0] and futures[0].done() and not futures[0].cancel()
@@ -366,6 +375,7 @@ def executor(job):
         assert all(f.done() for f in futures) and futures[-1].cancelled()
         raises(RuntimeError, pool.submit, steps.square, 1)
     raises(muster.Cancelled, pool.coordinator.join)  # its own, closed
+    executor_max_workers(job)
     with Coordinator(job) as c:
         raises(muster.Invalid, Executor, c)
     with Coordinator(job, policy="isolate") as c, Executor(c) as pool:
@@ -377,6 +387,27 @@ def executor(job):
         until(lambda: lines("stopped"))
     with Executor(job, code=True, dismiss=True) as pool:
         assert list(pool.map(lambda x: x + 1, [1, 2])) == [2, 3]
+
+
+def executor_max_workers(job):
+    for kind, wrong in ((TypeError, {"coordinator": 4}), (muster.Invalid, {"max_workers": 0}),
+                        (TypeError, {"initializer": print})):
+        raises(kind, Executor, **wrong)
+    with Executor(job, max_workers=2) as pool:
+        counts = pool.coordinator.counts
+        first = [pool.submit(steps.waits, "first") for _ in range(2)]
+        others = [pool.submit(steps.square, x) for x in range(2000)]
+        assert counts().admitted == 2 and not others[0].running()
+        assert others[0].cancel() and others[0].cancelled() and not others[1].done()
+        (HOLD / "first").touch()
+        assert [future.result() for future in others[1:]] == [x * x for x in range(1, 2000)]
+        assert counts().admitted == 2001 and all(future.result() > 0 for future in first)
+        assert not concurrent.futures.wait(others, 60)[1]  # the cancelled one too
+        futures = [pool.submit(steps.waits, "second") for _ in range(2000)]
+        until(lambda: futures[1].running())
+        threading.Timer(0.1, (HOLD / "second").touch).start()
+        pool.shutdown(cancel_futures=True)
+        assert all(future.done() for future in futures) and futures[-1].cancelled()
 
 
 left = []  # until the program ends

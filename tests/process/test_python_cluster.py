@@ -79,8 +79,11 @@ MISTAKES = [
     r"TypeError: schedule: argument 1 of 'square' cannot be pickled: a RemoteValue cannot be an argument"
     r" of a closure: fetch it, and pass its value",
     r"Invalid: schedule: len is not declared: decorate it with @muster.worker.function in a module that"
-    r" the workers load, or use Coordinator\(code=True\) to send it",
+    r" the workers load, or use Coordinator\(code=True\), Executor\(code=True\) to send it",
     r"TypeError: schedule: a function or the name of one is expected, not 5",
+    r"TypeError: schedule: args of 'square' is a tuple of arguments: args=\(7,\)",
+    r"TypeError: schedule: args of 'square' is a tuple of arguments: args=\('word',\)",
+    r"TypeError: schedule: kwargs of 'square' is a dict of arguments by name, not \[2\]",
     r"TypeError: schedule has no option 'speed'; it has idempotent, once, .*",
     r"TypeError: schedule: 'joins' takes bytes, and no arguments by name",
     r"Invalid: schedule: retries=-1: expected a number from 0, which is none",
@@ -153,7 +156,8 @@ def test_functions_that_do_not_look_are_stopped(run):
 @needs("cloudpickle")
 def test_executor(run):
     """`muster.cluster.Executor` does what users of `concurrent.futures` expect of submit, map, wait,
-    as_completed, callbacks, time limits, cancel, shutdown and the `with` block. It refuses a
+    as_completed, callbacks, time limits, cancel, shutdown and the `with` block. What is wrong with a
+    function or its arguments is in the future; `max_workers` functions run at once at most. It refuses a
     coordinator whose errors do not stay in their futures."""
     well(run("executor", more=("--code",)))
 

@@ -17,6 +17,7 @@ OPTIONS = (
     "crash_retries", "exhausted_retries",
 )  # fmt: skip
 RETRIES = {"retries", "crash_retries", "exhausted_retries"}
+SCALARS = (str, bytes, bytearray, memoryview, dict)  # what is iterable, and is one argument
 
 
 class Target:
@@ -53,7 +54,7 @@ def target_of(fn: Any, raw: bool, code: bool) -> Target:
     if not code:
         raise pickled.invalid(
             f"schedule: {name} is not declared: decorate it with @muster.worker.function in a "
-            "module that the workers load, or use Coordinator(code=True) to send it"
+            "module that the workers load, or use Coordinator(code=True), Executor(code=True) to send it"
         )
     return Target(pickled.CALL, 0, False, code_of(fn, name))
 
@@ -71,6 +72,10 @@ def code_of(fn: Any, name: str) -> bytes:
 
 def parts_of(target: Target, args: Any, kwargs: Any) -> Tuple[Any, List[Any], List[Any]]:
     """(the first part or None, what is beside it, per-worker values)"""
+    if args is not None and (isinstance(args, SCALARS) or not hasattr(args, "__iter__")):
+        raise TypeError(f"schedule: args of {target.text!r} is a tuple of arguments: args=({args!r:.80},)")
+    if kwargs is not None and not hasattr(kwargs, "keys"):
+        raise TypeError(f"schedule: kwargs of {target.text!r} is a dict of arguments by name, not {kwargs!r:.80}")
     if target.raw:
         return raw_parts(target, args, kwargs)
     needs: List[PerWorkerValue] = []

@@ -2,30 +2,38 @@
 """The interface of concurrent.futures over a coordinator."""
 
 import atexit
+import collections
 import concurrent.futures
 import os
 import threading
 import weakref
-from typing import Any, List, Set
+from typing import Any, Deque, List, Optional, Set, Tuple
 
 from .. import _pickled as pickled
+from .._errors import Invalid, Limit
+from ._calls import Prepared
 from ._coordinator import Coordinator
 from ._failures import ClosureAbortedError
 from ._values import RemoteValue
 
 
 class _Future(concurrent.futures.Future):  # type: ignore[type-arg]
-    value: RemoteValue
+    value: Optional[RemoteValue] = None  # once it is admitted
 
     def running(self) -> bool:
         """Whether a worker has it: it runs there, or is next."""
-        return not self.done() and self.value.progress()[0] == "running"
+        return not self.done() and self.value is not None and self.value.progress()[0] == "running"
 
     def cancel(self) -> bool:
         """One that runs is asked to stop, other than in the standard library. False: it has ended."""
-        if super().cancel():
+        if super().cancel() and self.value is not None:
             self.value.cancel()
         return self.cancelled()
+
+    def fail(self, failure: BaseException) -> None:
+        """It has no closure, and result() raises this."""
+        if self.set_running_or_notify_cancel():
+            self.set_exception(failure)
 
     def ended(self, value: RemoteValue) -> None:
         if not self.set_running_or_notify_cancel():
@@ -38,16 +46,35 @@ class _Future(concurrent.futures.Future):  # type: ignore[type-arg]
             self.set_exception(failure)
 
 
+# What executors of the standard library take, and what to do here instead.
+ELSEWHERE = {
+    "initializer": "what a worker needs once is at the top of the module that it loads, or a per-worker value",
+    "initargs": "see create_per_worker_value",
+    "mp_context": "leave it out",
+    "max_tasks_per_child": "leave it out",
+    "thread_name_prefix": "leave it out",
+}
+
+
 class Executor(concurrent.futures.Executor):
     """A concurrent.futures.Executor whose functions run on the workers of a cluster.
 
     coordinator: one whose policy is "isolate", for an executor's errors stay in its futures; or
     None, or a muster.Job: it is opened here, with the options of Coordinator, and shutdown closes it,
-    and dismisses its workers if dismiss is True."""
+    and dismisses its workers if dismiss is True. max_workers: so many of its functions run at once at
+    most; None: as many as the workers have slots."""
 
     def __init__(
-        self, coordinator: Any = None, *, dismiss: bool = False, **options: Any
+        self, coordinator: Any = None, *, max_workers: Optional[int] = None, dismiss: bool = False, **options: Any
     ) -> None:
+        if isinstance(coordinator, int):
+            raise TypeError(f"Executor({coordinator}): write Executor(max_workers={coordinator})")
+        if max_workers is not None and max_workers < 1:
+            raise pickled.invalid(f"Executor: max_workers={max_workers}: expected a number from 1")
+        for name in options.keys() & ELSEWHERE.keys():
+            raise TypeError(
+                f"Executor has no option {name!r}, for its workers are started by `muster run`: {ELSEWHERE[name]}"
+            )
         self._own = not isinstance(coordinator, Coordinator)
         if self._own:
             coordinator = Coordinator(coordinator, policy="isolate", **options)
@@ -59,19 +86,65 @@ class Executor(concurrent.futures.Executor):
         self._dismiss = dismiss
         self._mutex = threading.Lock()
         self._futures: "weakref.WeakSet[_Future]" = weakref.WeakSet()
+        self._free = max_workers
+        self._waiting: Deque[Tuple[_Future, Prepared]] = collections.deque()  # for one of these
         self._shut = False
         _executors.add(self)
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """A Future of fn(*args, **kwargs): fn as for Coordinator.schedule."""
+        """A Future of fn(*args, **kwargs): fn as for Coordinator.schedule. What is wrong with the
+        function or its arguments is raised by its result()."""
+        future = _Future()
+        prepared: Optional[Prepared] = None
+        try:
+            prepared = self.coordinator._prepare(self.coordinator._target(fn), args, kwargs, {})
+        except Exception as failure:
+            future.fail(failure)
         with self._mutex:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            future = _Future()
-            future.value = self.coordinator.schedule(fn, args, kwargs)
+            if prepared is None:
+                return future
             self._futures.add(future)
-        future.value.add_done_callback(future.ended)
+            if self._free == 0:
+                self._waiting.append((future, prepared))
+                return future
+            if self._free is not None:
+                self._free -= 1
+        try:
+            self._admit(future, prepared)
+        except (Invalid, Limit) as failure:  # of this call; others are of the cluster
+            future.fail(failure)
+            self._next()
+        except BaseException:
+            self._next()
+            raise
         return future
+
+    def _admit(self, future: _Future, prepared: Prepared) -> None:
+        value = future.value = self.coordinator._admit(prepared, None)
+        if future.cancelled():
+            value.cancel()
+        value.add_done_callback(future.ended)
+        if self._free is not None:
+            value.add_done_callback(lambda _: self._next())
+
+    def _next(self) -> None:
+        """One is over, and has made room."""
+        while self._free is not None:
+            with self._mutex:
+                if not self._waiting:
+                    self._free += 1
+                    return
+                future, prepared = self._waiting.popleft()
+            if future.cancelled():
+                future.set_running_or_notify_cancel()  # wait() and as_completed() see it now
+                continue
+            try:
+                self._admit(future, prepared)
+                return
+            except Exception as failure:
+                future.fail(failure)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Takes nothing more. wait: until all futures have ended; an executor's own coordinator is
@@ -111,6 +184,7 @@ def _in_child() -> None:
     for executor in _executors:
         executor._mutex = threading.Lock()
         executor._futures = weakref.WeakSet()
+        executor._waiting.clear()
         executor._shut = True
     _executors.clear()
 

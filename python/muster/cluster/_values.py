@@ -65,7 +65,7 @@ class RemoteValue:
             raise self._outcome
         return self._outcome
 
-    get = fetch
+    get = result = fetch
 
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
         """Waits for the end; what fetch would raise, or None."""
@@ -76,6 +76,10 @@ class RemoteValue:
     def done(self) -> bool:
         """Whether it has ended, in whichever way."""
         return self._state != PENDING or bool(lib.muster_python_ended(self._closure))
+
+    def cancelled(self) -> bool:
+        """Whether it has ended because it was cancelled."""
+        return self.done() and isinstance(self.exception(), ClosureAbortedError)
 
     def cancel(self) -> None:
         """Asks for its end, and does not wait. One that has ended stays as it is."""
