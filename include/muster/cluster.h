@@ -107,8 +107,9 @@ struct muster_cluster_options {
     int64_t series_grace_ms; /* 30 s: the same for all attempts at the end of a series */
     int64_t start_delay_ms;  /* 0: worker i takes its first closure after i times this */
     int64_t start_delay_max_ms; /* 0: no limit; upper bound of that delay */
-    int64_t unknown_grace_ms;   /* 30 s: wait for a worker that has the function */
-    int64_t watchdog_ms;        /* 0: off; logs one line when no closure ends for this long */
+    /* 30 s: wait for a worker that has the function; not when all processes of the job are here */
+    int64_t unknown_grace_ms;
+    int64_t watchdog_ms; /* 0: off; logs one line when no closure ends for this long */
     /* HOST:PORT, with a numeric host: the listen address for workers on other machines. NULL: the
      * address by which this machine reaches the service, and any port. It listens if the service is
      * reached by TCP, or there is a secret, or MUSTER_INSECURE. */
@@ -348,8 +349,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_cluster_per_worker(
 
 /* Waits for the parts from its builder on the worker of that number. Borrowed from the handle until
  * the next call that asks for them: one with `parts` NULL only waits, so several threads may. Does
- * not start the build. EFAILED: the builder failed, with its parts of type MUSTER_PART_ERROR; ELOST:
- * the worker is away, and the value with it. Since 0.1. */
+ * not start the build. EFAILED: the builder failed, with its parts of type MUSTER_PART_ERROR;
+ * ELOST: the worker is away, and the value with it. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status
 muster_per_worker_fetch(muster_per_worker *value, uint32_t worker, int64_t timeout_ms,
                         const struct muster_part **parts, size_t *count, struct muster_error *err);

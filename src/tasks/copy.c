@@ -79,7 +79,7 @@ struct mst_slice mst_failure_text(enum mst_origin origin)
         [MST_ORIGIN_CANCELLED] = "cancelled before it was done: schedule it again if it is needed",
         [MST_ORIGIN_DEADLINE] = "its deadline passed",
         [MST_ORIGIN_POISON] = "too many workers died while they ran it: it is not run again",
-        [MST_ORIGIN_UNKNOWN] = "no worker has this function in this version",
+        [MST_ORIGIN_UNKNOWN] = "no worker has it in this version",
         [MST_ORIGIN_INPUT] = "a per-worker value that it needs could not be built"};
 
     return mst_slice_text(texts[origin]);

@@ -360,6 +360,9 @@ void mst_kinds_free(struct mst_cluster *cluster);
 bool mst_kinds_room(struct mst_cluster *cluster, uint32_t workers);
 void mst_kinds_offered(struct mst_cluster *cluster, struct mst_task_worker *worker);
 void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_task_worker *worker);
+/* A failure that says so of a function that no worker has. NULL: no memory. */
+struct mst_task_failure *mst_kind_unknown(const struct mst_cluster *cluster,
+                                          const struct mst_kind *kind);
 void mst_kinds_unstick(struct mst_cluster *cluster,
                        const struct mst_task_worker *worker); /* it has room */
 void mst_queue_append(struct mst_cluster *cluster, struct mst_closure *closure);

@@ -81,14 +81,18 @@ static struct mst_closure *alone_of(const struct mst_cluster *cluster, const str
     return NULL;
 }
 
-/* An empty queue waits for no function; without workers everything waits. */
+/* An empty queue waits for no function; without workers everything waits. Where all workers are
+ * here, no other one will bring it. */
 static void watch_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
 {
+    uint32_t expected = cluster->config.workers_expected;
     bool waits = kind->providers == 0 && cluster->connected > 0 &&
                  (mst_queue_head(kind) || alone_of(cluster, kind));
 
     if (!waits) {
         mst_alarm_at(cluster, &kind->unknown, NEVER);
+    } else if (expected > 0 && cluster->connected >= expected) {
+        mst_alarm_at(cluster, &kind->unknown, cluster->now_ns);
     } else if (!mst_tree_linked(&kind->unknown.node)) {
         mst_alarm_at(cluster, &kind->unknown,
                      mst_after_ns(cluster->now_ns, cluster->config.unknown_grace_ns));
@@ -99,14 +103,20 @@ static void watch_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
 static void unknown(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
 {
     struct mst_kind *kind = MST_CONTAINER(alarm, struct mst_kind, unknown);
+    struct mst_task_failure *failure;
     struct mst_closure *closure;
 
     if (kind->providers > 0 || cluster->connected == 0) {
         return;
     }
+    failure = mst_kind_unknown(cluster, kind);
     while ((closure = mst_queue_head(kind)) || (closure = alone_of(cluster, kind))) {
-        mst_closure_fail(cluster, closure, MST_ORIGIN_UNKNOWN, NULL);
+        if (failure) {
+            failure->references++;
+        }
+        mst_closure_fail(cluster, closure, MST_ORIGIN_UNKNOWN, failure);
     }
+    mst_failure_drop(&cluster->mem, failure);
 }
 
 static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice name,

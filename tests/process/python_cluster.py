@@ -158,7 +158,7 @@ def lines_of_errors(job):
             raises(muster.Invalid, c.map, steps.square, [1], crash_retries=1.5),
             raises(TypeError, next, iter(c.create_per_worker_dataset(steps.shard, (4,)))),
             c.schedule(steps.keeps_a_lock).exception(),
-            c.schedule("unknown", total=0.2).exception(),
+            c.schedule(steps.waits, ("never",), total=0.2).exception(),
             raises(muster.Timeout, c.schedule(steps.waits, ("never",)).fetch, 0.05),
         ):
             say(f"{type(failure).__name__}: {failure}")
@@ -166,6 +166,17 @@ def lines_of_errors(job):
     raises(muster.Cancelled, c.join)  # closed, and says so
     assert "closed" in str(raises(muster.Cancelled, c.schedule, steps.nothing))
     with Coordinator(job) as c:
+        c.dismiss()
+
+
+def unknown_functions(job):
+    with Coordinator(job, policy="isolate", code=True) as c:
+        until(lambda: c.counts().workers_present == 2)
+        for value in (c.schedule("sqare"), c.schedule(steps.square, (1,), version=7), c.schedule(lambda: 1)):
+            failure = value.exception(20)  # less than unknown_grace
+            assert type(failure) is cluster.ClosureError and failure.failure.origin.name == "UNKNOWN"
+            say(f"told {failure}")
+        assert c.schedule(steps.square, (3,)).fetch() == 9
         c.dismiss()
 
 

@@ -107,6 +107,20 @@ def test_mistakes_are_one_line(run):
         assert re.fullmatch(wanted, line), line
 
 
+@needs("cloudpickle")
+def test_functions_that_no_worker_has(run):
+    """All workers of the run are here. A closure of a function that none of them has, under this name or
+    in this version, or that is sent while no worker takes such, fails at once. Its line names the
+    function, what the workers have instead, and what to do."""
+    job = run("unknown_functions")
+    well(job)
+    wrong, version, sent = (line.partition("no worker has its function: ")[2] for line in job.out.having("told"))
+    declare = ": correct its name, or start the workers with the module that declares it; worker 0 (and 1 more) has "
+    assert wrong.startswith(f"'sqare'{declare}square, give, nothing,"), wrong
+    assert version.startswith(f"'square' in version 7{declare}square in version 1, give,"), version
+    assert sent.startswith("it is sent: start the workers with --code, or declare it in a module that they load; worker 0")
+
+
 def test_a_child_that_comes_out_of_a_function_ends(run):
     """A function forks, and its child returns from it, raises, or exits. The child ends with 0, 1 or
     its status, and reports nothing: the closure's result is that of the worker."""

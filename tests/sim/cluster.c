@@ -357,6 +357,7 @@ static void coordinator_new(struct sim *sim, struct sim_proc *proc, uint64_t ter
         .cancel_grace_ns = lease / 10,
         .series_grace_ns = lease / 10,
         .unknown_grace_ns = 4 * lease,
+        .workers_expected = 1,
         .backoff_ns = lease / 20,
         .backoff_max_ns = lease / 2,
         .seed = proc->pid,

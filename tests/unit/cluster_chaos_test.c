@@ -438,6 +438,7 @@ static void choose(void)
         .cancel_grace_ns = 100 * MS,
         .series_grace_ns = 100 * MS,
         .unknown_grace_ns = 5000 * MS,
+        .workers_expected = 2,
         .start_delay_ns = below(4) ? 0 : 30 * MS,
         .backoff_ns = 10 * MS,
         .backoff_max_ns = 100 * MS,

@@ -450,6 +450,56 @@ static void test_a_function_that_nobody_has_fails_after_the_grace(void **state)
     stage_end();
 }
 
+static const char *unknown_text(uint64_t number)
+{
+    static char text[MST_FAILURE_TEXT_MAX + 1];
+    struct mst_closure_look look;
+
+    mst_cluster_look(stage.cluster, number, &look);
+    assert_int_equal(look.state, MST_CLOSURE_FAILED);
+    assert_int_equal(look.failure.origin, MST_ORIGIN_UNKNOWN);
+    memcpy(text, look.failure.text.data, look.failure.text.size);
+    text[look.failure.text.size] = '\0';
+    return text;
+}
+
+/* All workers that the launcher started are here, and none has a function. Its closures fail at
+ * once, and their text lists what the workers have; while one is away they wait for it.
+ * [Workers] */
+static void test_a_function_that_no_worker_of_a_full_cluster_has_fails_at_once(void **state)
+{
+    struct mst_closure_options newer = {.version = 3};
+    uint64_t number, other;
+
+    (void)state;
+    stage_config.workers_expected = 2;
+    stage_config.policy = MST_CLUSTER_ISOLATE;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    number = stage_schedule("nowhere");
+    other = stage_schedule_with("v", &newer);
+    stage_pass(STAGE_S);
+    assert_int_equal(stage_state(number), MST_CLOSURE_QUEUED); /* another one is still to come */
+    stage_join(1, 1);
+    stage_pass(0);
+    assert_string_equal(unknown_text(number),
+                        "'nowhere': correct its name, or register it on a worker; worker 0 (and 1 "
+                        "more) has f, g, v");
+    assert_string_equal(unknown_text(other),
+                        "'v' in version 3: correct its name, or register it on a worker; worker 0 "
+                        "(and 1 more) has f, g, v in version 2");
+    number = stage_schedule("nowhere");
+    stage_pass(0);
+    assert_int_equal(stage_origin(number), MST_ORIGIN_UNKNOWN);
+    stage_gone(1);
+    number = stage_schedule("nowhere");
+    stage_pass(STAGE_S);
+    assert_int_equal(stage_state(number), MST_CLOSURE_QUEUED);
+    stage_pass(30 * STAGE_S);
+    assert_int_equal(stage_origin(number), MST_ORIGIN_UNKNOWN);
+    stage_end();
+}
+
 /* Two workers have a function in versions 1 and 2; a closure asks for 2. It never runs on the
  * first. If no worker has it, it fails with UNKNOWN after the grace time. */
 static void test_a_version_is_exact_94(void **state)
@@ -550,6 +600,7 @@ int main(void)
         cmocka_unit_test(test_short_functions_are_prefetched_deeply_and_long_ones_are_not),
         cmocka_unit_test(test_large_arguments_are_not_prefetched_deeply),
         cmocka_unit_test(test_a_function_that_nobody_has_fails_after_the_grace),
+        cmocka_unit_test(test_a_function_that_no_worker_of_a_full_cluster_has_fails_at_once),
         cmocka_unit_test(test_a_version_is_exact_94),
         cmocka_unit_test(test_a_million_would_take_less_than_400_bytes_each_87),
     };

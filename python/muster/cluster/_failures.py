@@ -73,6 +73,12 @@ CLASSES: Dict[int, Type[Error]] = {
 OF_FUNCTION = (lib.MUSTER_ORIGIN_FUNCTION, lib.MUSTER_ORIGIN_RETRYABLE)
 
 
+# C's advice on a function that no worker has, and Python's.
+REGISTER = ": correct its name, or register it on a worker"
+DECLARE = ": correct its name, or start the workers with the module that declares it"
+SENT = "it is sent: start the workers with --code, or declare it in a module that they load"
+
+
 def failure_of(struct: Any) -> Failure:
     known = struct.origin in Origin.__members__.values()
     return Failure(
@@ -96,6 +102,8 @@ def raised_of(status: int, text: str, failure: Optional[Failure], parts: Sequenc
     """What a closure that failed raises: what its function did, or an error of ours."""
     raised = pickled.exception_of_parts(parts)
     origin = lib.MUSTER_ORIGIN_NONE if failure is None else failure.origin
+    if origin == lib.MUSTER_ORIGIN_UNKNOWN:
+        text = text.replace(f"'{pickled.CALL}'{REGISTER}", SENT).replace(REGISTER, DECLARE)
     if raised is not None and origin in OF_FUNCTION:
         if hasattr(raised, "add_note"):
             raised.add_note(text)

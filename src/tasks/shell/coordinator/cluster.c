@@ -161,9 +161,12 @@ static muster_status begin(muster_cluster *cluster, struct muster_error *err)
 {
     struct mst_cluster_config *config = &cluster->settings.config;
     muster_client *client = cluster->client;
+    struct muster_view view = {0};
     struct mst_cluster *machine = NULL;
     muster_status status;
 
+    muster_client_view(client, &view);
+    config->workers_expected = view.size_of_job > 0 ? view.size_of_job - 1 : 0; /* all but this */
     config->name = mst_slice_text(cluster->settings.name);
     config->term = cluster->term.number;
     config->dismissed = cluster->dismissed = cluster->term.dismissed;

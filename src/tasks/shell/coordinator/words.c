@@ -22,7 +22,7 @@ static const struct {
     [MST_ORIGIN_DEADLINE] = {MUSTER_EFAILED, "its time was up"},
     [MST_ORIGIN_EXHAUSTED] = {MUSTER_EFAILED, "it reached a limit of memory or output"},
     [MST_ORIGIN_POISON] = {MUSTER_EFAILED, "given up"},
-    [MST_ORIGIN_UNKNOWN] = {MUSTER_EFAILED, "no worker has its function in that version"},
+    [MST_ORIGIN_UNKNOWN] = {MUSTER_EFAILED, "no worker has its function"},
     [MST_ORIGIN_ARGUMENT] = {MUSTER_EFAILED, "the worker could not take its arguments"},
     [MST_ORIGIN_INTERNAL] = {MUSTER_EFAILED, "a bug of muster"},
     [MST_ORIGIN_RETURNED] = {MUSTER_EFAILED, "its worker returned it"}, /* never the last word */
