@@ -177,7 +177,9 @@ def batches(job):
                 batch.put("a", "2")
                 batch.cas("n", seen, "6")
 
-        assert isinstance(raised(conflicts), muster.Conflict)
+        conflict = raised(conflicts)
+        assert isinstance(conflict, muster.Conflict) and str(conflict).startswith("apply a batch of 2 writes: 'n': ")
+        assert str(raised(keys.batch().insert, "", b"x")) == "batch: insert '': the key is empty"
         assert keys["a"] == b"1" and keys["n"] == b"5"
         try:
             with keys.batch() as batch:

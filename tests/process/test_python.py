@@ -88,7 +88,7 @@ def test_watches_show_each_change(run):
 
 def test_a_batch_is_applied_whole_or_not_at_all(run):
     """A rank collects writes in a `with` block. All are applied at its end; if one of them fails,
-    or the block is left by an exception, none is. A batch is applied twice."""
+    whose key the error names, or the block is left by an exception, none is. A batch is applied twice."""
     ends_well(run(2, "batches"))
 
 

@@ -636,7 +636,8 @@ static void several_keys_are_waited_for(void **state)
     muster_client_close(client);
 }
 
-/* A batch compares and sets. If one comparison fails nothing of it is done.
+/* A batch compares and sets. If one comparison fails nothing of it is done, and the error names its
+ * key.
  * [keys / Several keys] */
 static void a_batch_compares_and_sets(void **state)
 {
@@ -650,11 +651,13 @@ static void a_batch_compares_and_sets(void **state)
     library_ok(muster_key_put(client, "lock", bytes_of("free"), NULL, LIMIT_MS, &revision, &err),
                &err);
     library_ok(muster_batch_new(&batch, NULL), NULL);
+    library_ok(muster_batch_put(batch, "1:by\n", bytes_of("me")), NULL);
     library_ok(muster_batch_cas(batch, "lock", revision, bytes_of("mine")), NULL);
     library_ok(muster_batch_put(batch, "since", bytes_of("now")), NULL);
     library_ok(muster_batch_apply(client, batch, LIMIT_MS, &err), &err);
     library_ok(muster_key_delete(client, "since", NULL, LIMIT_MS, &err), &err);
     assert_int_equal(muster_batch_apply(client, batch, LIMIT_MS, &err), MUSTER_ECONFLICT);
+    assert_non_null(strstr(err.text, "apply a batch of 3 writes: 'lock': "));
     assert_int_equal(muster_key_get(client, "since", NULL, 0, &value, &err), MUSTER_ENOTFOUND);
     muster_batch_free(batch);
     muster_client_close(client);

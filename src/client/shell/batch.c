@@ -120,10 +120,53 @@ muster_status muster_batch_delete(muster_batch *batch, const char *key)
     return add(batch, key, (struct mst_write){.kind = MST_DELETE});
 }
 
+/* ---- the keys, for the text of an error: "3:one,5:three," ---- */
+
+/* A started call outlives the batch. NULL: no memory, and the text has no key. */
+static char *keys_of(const muster_batch *batch)
+{
+    size_t room = 1;
+    char *keys, *to;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        room += batch->ops[i].key.size + 24;
+    }
+    keys = to = malloc(room);
+    for (size_t i = 0; keys && i < batch->count; i++) {
+        struct mst_slice key = batch->ops[i].key;
+
+        to += mst_text_print(to, 24, "%zu:", key.size);
+        memcpy(to, key.data, key.size);
+        to += key.size;
+    }
+    if (keys) {
+        *to = '\0';
+    }
+    return keys;
+}
+
+struct mst_slice mst_batch_key(const char *keys, uint64_t place)
+{
+    for (;; place--) {
+        char *key;
+        size_t size = strtoul(keys, &key, 10);
+
+        if (*key != ':') {
+            return mst_slice_of(NULL, 0);
+        }
+        if (place == 0) {
+            return mst_slice_of(key + 1, size);
+        }
+        keys = key + 1 + size;
+    }
+}
+
 MST_LIB_TWINS(muster_batch_apply, client, (const muster_batch *batch, int64_t timeout_ms),
               (batch, timeout_ms))
 {
     char what[64];
+    char *keys;
+    muster_status status;
     struct mst_call call = {.client = client,
                             .what = what,
                             .timeout_ms = timeout_ms,
@@ -140,7 +183,10 @@ MST_LIB_TWINS(muster_batch_apply, client, (const muster_batch *batch, int64_t ti
     call.request.write.generation = batch->options.generation;
     call.request.write.ops = batch->ops;
     call.request.write.count = (uint32_t)batch->count;
-    return mst_lib_make(&call, &how);
+    call.kept = keys = keys_of(batch);
+    status = mst_lib_make(&call, &how);
+    free(keys);
+    return status;
 }
 
 void muster_batch_free(muster_batch *batch)

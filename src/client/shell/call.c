@@ -119,14 +119,31 @@ static void say_fenced(struct mst_call *call, uint64_t generation, const struct 
     }
 }
 
+#define WHAT_OF_ONE (MST_LIB_WHAT_ROOM + 64)
+
+/* Whether it is about one write of a batch. A limit may be of them all. */
+static bool is_of_one(const struct mst_reply *reply)
+{
+    return reply->status == MUSTER_EEXISTS || reply->status == MUSTER_ECONFLICT ||
+           reply->status == MUSTER_ERANGE;
+}
+
 static void say_reply(struct mst_call *call, const struct mst_reply *reply)
 {
+    char what[WHAT_OF_ONE];
+    struct mst_slice key = {0};
     uint64_t generation;
 
     if (!call->err) {
         return;
     }
-    (void)mst_lib_fail(call->err, reply->status, call->what, reply);
+    if (call->request.command == MST_WRITE && call->kept && is_of_one(reply)) {
+        key = mst_batch_key(call->kept, (uint64_t)reply->number);
+    }
+    if (key.size > 0) {
+        mst_text_print(what, sizeof(what), "%s: '%.*s'", call->what, MST_SLICE_ARGS(key));
+    }
+    (void)mst_lib_fail(call->err, reply->status, key.size > 0 ? what : call->what, reply);
     if (call->local && reply->status == MUSTER_ETIMEDOUT) {
         say_unanswered(call);
     }

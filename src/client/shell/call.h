@@ -24,7 +24,7 @@ struct mst_call {
     struct muster_client *client;
     const char *what; /* the attempt, for texts */
     struct muster_error *err;
-    /* The name that later requests need too; NULL: none. */
+    /* The name that later requests need too, or the keys of a batch; NULL: none. */
     const char *kept;
     int64_t timeout_ms;
     uint64_t deadline_ns;
@@ -52,6 +52,9 @@ struct mst_call {
     bool started;         /* it is part of a muster_call */
     bool over;
 };
+
+/* The key of a write of a batch, from its call's `kept`. Empty: there is no such write. */
+struct mst_slice mst_batch_key(const char *keys, uint64_t place);
 
 /* How it is made: it blocks, or it is started and `out` gets its handle. */
 struct mst_lib_how {
