@@ -77,6 +77,7 @@ class Job:
         self.preempt = Preempt(handle)
         # Weak methods of what needs the client to close.
         self._before_close: List[Callable[[], Optional[Callable[[], object]]]] = []
+        self._closing = False  # from before these are called: what comes later is refused
         _open_jobs.add(self)
 
     def __enter__(self) -> Job:
@@ -88,6 +89,7 @@ class Job:
     def close(self) -> None:
         """Ends the session: a rank leaves the job, which is no fault. Calls that other threads wait
         for end with Cancelled. Closing again does nothing."""
+        self._closing = True
         for method in self._before_close:
             close = method()
             if close is not None:

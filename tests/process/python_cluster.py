@@ -498,6 +498,32 @@ def waits_async(job):
         c.dismiss()
 
 
+def closes_meanwhile(job):
+    """Each round closes the job at another moment of its use."""
+    for turn in range(300):
+        own = muster.open(role="worker", index=9)
+        came = []
+
+        def use():
+            try:
+                c = Coordinator(own, policy="isolate")
+                while True:
+                    c.fetch([c.schedule(steps.square, (x,)) for x in range(5)])
+                    c.counts(), c.workers(), c.done()
+            except muster.Error as failure:
+                came.append(failure)
+
+        user = threading.Thread(target=use, daemon=True)
+        user.start()
+        time.sleep(turn % 25 * 0.0004)  # no event tells where it is
+        own.close()
+        user.join(PATIENCE_S)
+        assert not user.is_alive() and len(came) == 1, came
+        assert isinstance(came[0], (muster.Cancelled, muster.Invalid)), repr(came[0])
+    with Coordinator(job) as c:
+        c.dismiss()
+
+
 def callbacks(job):
     with Coordinator(job, policy="isolate") as c:
         for wrong in (ValueError, SystemExit, KeyboardInterrupt):

@@ -198,6 +198,13 @@ def test_asyncio(run):
     well(run("waits_async"))
 
 
+def test_a_job_is_closed_while_threads_use_its_cluster(run):
+    """A thread opens a coordinator and schedules closures; the job is closed at one of many moments of
+    that. The thread gets `Cancelled`, or `Invalid` if the job was closed before it began; the end waits
+    for it, and nothing crashes."""
+    well(run("closes_meanwhile"))
+
+
 def test_callbacks_of_closures(run):
     """A callback raises an error, `SystemExit`, and `KeyboardInterrupt`; another one closes the
     coordinator. All others are called, and the thread that calls them ends with the coordinator."""

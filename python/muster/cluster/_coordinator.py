@@ -22,7 +22,7 @@ from typing import (
 from .. import _job
 from .. import _pickled as pickled
 from .._c import milliseconds, options_of, string_of
-from .._errors import check, error_of
+from .._errors import Cancelled, Status, check, error_of
 from .._muster import ffi, lib
 from .._pickled import BUFFER, BUILD, ITERATE, PICKLE, RAW
 from .._wait import Beside, on_main_thread
@@ -67,27 +67,35 @@ class Coordinator:
         self._job = self._own or job
         self._isolates = given.policy == lib.MUSTER_CLUSTER_ISOLATE
         self._closed = False
+        self._cluster = ffi.NULL
+        self._opening = threading.RLock()
         try:
-            self._cluster = self._open(given, timeout)
+            if not isinstance(self._job, _job.Job):
+                raise TypeError(f"Coordinator: job is a muster.Job or None, not {job!r}")
+            # Before it opens: the end of the job waits until this is over.
+            self._job._before_close.append(weakref.WeakMethod(self.close))
+            with self._opening:
+                self._open(given, timeout)
+                self._memory = self._hold()
         except BaseException:
             if self._own is not None:
                 self._own.close()
             raise
         del kept[:]
-        self._memory = self._hold()
         _coordinators.add(self)
-        self._job._before_close.append(weakref.WeakMethod(self.close))
 
-    def _open(self, given: Any, timeout: Optional[float]) -> Any:
+    def _open(self, given: Any, timeout: Optional[float]) -> None:
         out, err = ffi.new("muster_cluster **"), ffi.new("struct muster_error *")
+
+        def open_unless_closed(ms: int) -> int:
+            """C's call, in which another thread must not close the client."""
+            if self._closed or self._job._closing:
+                raise Cancelled("Coordinator: the job was closed meanwhile", Status.ECANCELLED)
+            return lib.muster_cluster_open(out, client, given, ms, err)
+
         with self._job._handle as client:
-            check(
-                in_pieces(
-                    lambda ms: lib.muster_cluster_open(out, client, given, ms, err), timeout, CLAIM_MS
-                ),
-                err,
-            )
-        return out[0]
+            check(in_pieces(open_unless_closed, timeout, CLAIM_MS, always=True), err)
+            self._cluster = out[0]
 
     def _hold(self) -> Any:
         """Calls of a closed coordinator end with ECANCELLED, for this keeps its memory."""
@@ -112,6 +120,8 @@ class Coordinator:
             watcher = self._watcher
         if closed:
             return
+        with self._opening:  # on another thread, which sees that it is closed
+            pass
         if watcher is not None:
             watcher.stop()
         lib.muster_cluster_close(self._cluster)
