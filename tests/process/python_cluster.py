@@ -443,6 +443,13 @@ def leaves_work_shut(job):
     leaves_work(job, shut=True)
 
 
+def leaves_workers(job):
+    with Coordinator(job) as c:
+        assert c.schedule(steps.square, (3,)).fetch() == 9
+    with Executor(job) as pool:
+        assert pool.submit(steps.square, 4).result() == 16
+
+
 def forked(job):
     with Coordinator(job, policy="isolate") as c, Executor(c) as pool:
         future = pool.submit(steps.waits, "go")

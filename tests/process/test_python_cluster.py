@@ -185,6 +185,18 @@ def test_a_program_ends_when_its_futures_have(run, mode):
     assert job.out.having("ended True")
 
 
+def test_workers_that_are_left_are_mentioned(run):
+    """A program ends well without a dismissal. Its workers wait for another coordinator, so the run goes on,
+    and one line on its standard error says so, and what to call."""
+    job = run("leaves_workers")
+    job.out.wait_for("well")
+    line = job.log.wait_for("the workers of cluster 'default' wait for another coordinator")
+    assert "call dismiss(), or use Executor(dismiss=True), when the work is done" in str(line)
+    job.signal(signal.SIGTERM)
+    job.wait()
+    assert len(job.log.having("wait for another coordinator")) == 1
+
+
 def test_a_fork_leaves_the_coordinator_to_the_parent(run):
     """A program with a coordinator and an executor forks. The child is refused each use and may close
     both; the parent's future ends as if nothing was."""

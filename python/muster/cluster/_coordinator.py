@@ -2,8 +2,11 @@
 """The coordinator: admits closures, waits for them, and delivers their failures."""
 
 import array
+import atexit
 import itertools
+import logging
 import os
+import sys
 import threading
 import time
 import weakref
@@ -16,6 +19,7 @@ from typing import (
     NoReturn,
     Optional,
     Sequence,
+    Set,
     Tuple,
 )
 
@@ -69,6 +73,7 @@ class Coordinator:
         self._closed = False
         self._cluster = ffi.NULL
         self._opening = threading.RLock()
+        self._name = options.get("name") or os.environ.get("MUSTER_CLUSTER_NAME") or "default"
         try:
             if not isinstance(self._job, _job.Job):
                 raise TypeError(f"Coordinator: job is a muster.Job or None, not {job!r}")
@@ -124,6 +129,7 @@ class Coordinator:
             pass
         if watcher is not None:
             watcher.stop()
+        self._note_workers()
         lib.muster_cluster_close(self._cluster)
         if watcher is not None:
             watcher.finish()
@@ -132,6 +138,15 @@ class Coordinator:
         self._orphans = []
         if self._own is not None:
             self._own.close()
+
+    def _note_workers(self) -> None:
+        """Whether workers are left that wait for another coordinator."""
+        if not self._cluster:
+            return
+        if self.dismissed:
+            _left.discard(self._name)
+        elif self.counts().workers_present > 0:
+            _left.add(self._name)
 
     # ---- scheduling ----
 
@@ -541,6 +556,7 @@ class Coordinator:
 
 
 ClusterCoordinator = Coordinator
+_left: Set[str] = set()  # clusters whose workers wait for another coordinator
 _coordinators: "weakref.WeakSet[Coordinator]" = weakref.WeakSet()  # open, or not collected yet
 
 
@@ -553,6 +569,22 @@ def _in_child() -> None:
         coordinator._watcher = None
         coordinator._orphans = []
         coordinator._closed = True
+    _left.clear()
 
 
+def _at_exit() -> None:
+    """A run ends with its last process: one line instead of a run that hangs. A program that ends with
+    an exception is started again."""
+    for coordinator in list(_coordinators):
+        if not coordinator._closed:
+            coordinator._note_workers()
+    if _left and "MUSTER_PROCESS_TAG" in os.environ and getattr(sys, "last_value", None) is None:
+        logging.getLogger("muster").warning(
+            "the workers of cluster %s wait for another coordinator, and the run for them: call dismiss(), or use"
+            " Executor(dismiss=True), when the work is done",
+            ", ".join(map(repr, sorted(_left))),
+        )
+
+
+atexit.register(_at_exit)
 os.register_at_fork(after_in_child=_in_child)
