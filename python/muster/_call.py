@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 import math
 import threading
-from typing import TYPE_CHECKING, Any, List, NoReturn, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, List, NoReturn, Optional, Type, Union
 
 from ._c import enum_of, string_of, text_of
 from ._errors import Invalid, Restart, Status, error_of
@@ -88,10 +88,10 @@ class _Atomic:
         self._call = call
 
     def __enter__(self) -> None:
-        self._call._check(lib.muster_restart_atomic_begin(self._call._c()))
+        self._call._check(self._call._ask(lib.muster_restart_atomic_begin))
 
     def __exit__(self, kind: Optional[Type[BaseException]], *_: Any) -> None:
-        status = lib.muster_restart_atomic_end(self._call._c())
+        status = self._call._ask(lib.muster_restart_atomic_end)
         if kind is None:
             self._call._check(status)
 
@@ -103,14 +103,13 @@ class _Section:
         self._limit = -1 if limit is None else milliseconds(limit, "section: limit")
 
     def __enter__(self) -> None:
-        restart = self._call._c()
-        status = lib.muster_restart_section_begin(restart, self._name, self._limit)
+        status = self._call._ask(lib.muster_restart_section_begin, self._name, self._limit)
         if status == EINTERRUPTED:  # it has begun all the same
-            lib.muster_restart_section_end(restart)
+            self._call._ask(lib.muster_restart_section_end)
         self._call._check(status)
 
     def __exit__(self, kind: Optional[Type[BaseException]], *_: Any) -> None:
-        status = lib.muster_restart_section_end(self._call._c())
+        status = self._call._ask(lib.muster_restart_section_end)
         if kind is None:
             self._call._check(status)
 
@@ -128,6 +127,16 @@ class Call:
         if run.call is not self or not run.restart:
             raise Restart(f"attempt {self.view.iteration} is over")
         return run.restart
+
+    def _ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """function(restart, *args). What C has may be freed after the attempt, which waits for this."""
+        run = self._run
+        if threading.get_ident() in run.threads:
+            return function(self._c(), *args)
+        with run.gate:
+            if not run.shared:
+                raise Restart(f"attempt {self.view.iteration} is over")
+            return function(self._c(), *args)
 
     def _check(self, status: int) -> None:
         if status == EINTERRUPTED:
@@ -177,19 +186,19 @@ class Call:
     def faults(self) -> List[Fault]:
         """Why the attempt before this one ended, the first cause first: the same on all ranks. Empty
         in the first attempt."""
-        return faults_of(self._c())
+        return self._ask(faults_of)  # type: ignore[no-any-return]
 
     def check(self) -> None:
         """Raises Restart if the function is to begin again: the place where it is best raised."""
-        self._check(lib.muster_restart_check(self._c()))
+        self._check(self._ask(lib.muster_restart_check))
 
     def ping(self) -> None:
         """The same, and shows progress. After the first one only ping and step do."""
-        self._check(lib.muster_restart_ping(self._c()))
+        self._check(self._ask(lib.muster_restart_ping))
 
     def step(self, number: int) -> None:
         """The same, with the step reached: `stalled_max` tells progress from repetition by it."""
-        self._check(lib.muster_restart_step(self._c(), number))
+        self._check(self._ask(lib.muster_restart_step, number))
 
     def atomic(self) -> _Atomic:
         """with call.atomic(): a short local write that is not interrupted. Raises Restart at its
@@ -207,15 +216,15 @@ class Call:
 
     def fail(self, text: str, code: int = 1) -> NoReturn:
         """Ends this attempt on all ranks, which begin again. `text` is in the record."""
-        self._run.say(lib.muster_restart_fail(self._c(), code, string_of(text)), EFAILED, text)
+        self._run.say(self._ask(lib.muster_restart_fail, code, string_of(text)), EFAILED, text)
 
     def again(self) -> NoReturn:
         """All ranks begin again, without a failure."""
-        self._run.say(lib.muster_restart_again(self._c()), EINTERRUPTED)
+        self._run.say(self._ask(lib.muster_restart_again), EINTERRUPTED)
 
     def leave(self) -> NoReturn:
         """Ends this rank; the others begin again without it."""
-        self._run.say(lib.muster_restart_leave(self._c()), OK)
+        self._run.say(self._ask(lib.muster_restart_leave), OK)
 
     def abort(self, text: str, code: int = 1) -> NoReturn:
         """Ends the run on all ranks: GiveUp with this text is raised there."""
@@ -228,7 +237,7 @@ class Call:
         """The connection to #index broke. Waits for the interruption that follows; after `timeout`
         seconds without one (None: 3/2 of the lease) it is a fault of #index."""
         limit = -1 if timeout is None else milliseconds(timeout, "lost: timeout", zero=0)
-        self._check(lib.muster_restart_lost(self._c(), index, limit))
+        self._check(self._ask(lib.muster_restart_lost, index, limit))
         raise AssertionError("muster_restart_lost returned OK")
 
     def store(self, **options: Any) -> Any:

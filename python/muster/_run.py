@@ -103,6 +103,9 @@ class Run:
         self.job: Optional[Job] = None
         self.restart: Any = ffi.NULL
         self.call: Optional[Call] = None
+        self.threads: Set[int] = {threading.get_ident()}  # which C waits for
+        self.gate: Any = threading.Lock()  # held by other threads in C: the end of an attempt waits for them
+        self.shared: bool = False  # they may be
         self.result: Any = None
         self.said: Optional[int] = None  # what the function has reported, and is to return
         self.words = ""  # of it
@@ -219,6 +222,7 @@ class Run:
 
     def _abort(self) -> int:
         """On C's thread of the abort callbacks."""
+        self.threads.add(threading.get_ident())
         aborted = threading.Event()
         poker: Optional[threading.Thread] = None
         if not self.interruption.main:
@@ -229,6 +233,7 @@ class Run:
         try:
             self.logged("abort")
         finally:
+            self.threads.discard(threading.get_ident())
             aborted.set()
             if poker is not None:
                 poker.join()
@@ -339,6 +344,7 @@ class Run:
         if self.job is None:  # restarts are disabled: nothing came before this
             self.take_call()
         failure: Optional[BaseException] = None
+        self.shared = True
         try:
             try:
                 self.interruption.begin()
@@ -351,6 +357,8 @@ class Run:
             failure = raised
         try:
             self.end_child(failure)
+            with self.gate:
+                self.shared = False
             return self.returned(failure)
         finally:
             _release(failure)

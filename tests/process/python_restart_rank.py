@@ -727,6 +727,43 @@ def nested():
     say("well")
 
 
+def used_by_threads():
+    """Threads that the function does not wait for use its Call, and the job is closed after it."""
+    calls, over = [], threading.Event()
+
+    def use():
+        while not over.is_set():
+            for ask in (lambda: calls[-1].step(1), lambda: calls[-1].check(), lambda: calls[-1].faults,
+                        lambda: muster.current().ping()):
+                try:
+                    ask()
+                except (muster.Restart, muster.Invalid, IndexError):
+                    pass
+
+    users = [threading.Thread(target=use) for _ in range(6)]
+    sys.setswitchinterval(1e-5)
+    for user in users:
+        user.start()
+    for _ in range(60):
+        with muster.open() as job:
+
+            @muster.Wrapper(job=job)
+            def train(call: muster.Call):
+                calls[:] = [call]
+                time.sleep(0.001)
+
+            train()
+            try:
+                calls[-1].ping()
+            except muster.Restart:
+                continue
+            raise AssertionError("it is over")
+    over.set()
+    for user in users:
+        user.join()
+    say("well")
+
+
 def storm():
     """Rank by rank fails, at any moment of the others, from its heap to its locks: 60 attempts."""
     import random

@@ -438,6 +438,14 @@ def test_the_signal_can_be_another_one(run):
     assert len(said(job, "well")) == 2
 
 
+def test_threads_use_a_call_whose_job_is_closed(run):
+    """Threads use the Call of a function that does not wait for them, while it ends and its job is closed,
+    60 times. They get `Restart`, or `Invalid` from `muster.current`, and nothing crashes."""
+    job = run(1, "used_by_threads")
+    ends(job)
+    assert said(job, "well")
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_storm_of_restarts(run, seed):
     """Rank after rank fails at some moment while the others are anywhere, 60 times. All are there in
