@@ -2,6 +2,7 @@
 /* See calls.h. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "calls.h"
 
@@ -140,6 +141,43 @@ int muster_python_read(muster_python_gate *gate, struct muster_python_box *out, 
     if (client) {
         status = muster_key_get_start(client, key, &options, timeout_ms, &out->value, &out->call,
                                       &out->err);
+    }
+    return muster_python_leave(gate, out, status);
+}
+
+static muster_status muster_python_await_start(muster_client *client, struct muster_python_box *out,
+                                               const char *names, size_t count, uint64_t generation,
+                                               int64_t timeout_ms)
+{
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
+    const char *one, **keys = count <= 1 ? &one : calloc(count, sizeof(*keys));
+    muster_status status;
+
+    options.generation = generation;
+    if (!keys) {
+        out->err.os_errno = 0;
+        (void)snprintf(out->err.text, sizeof(out->err.text), "wait for %zu keys: no memory", count);
+        return MUSTER_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++, names += strlen(names) + 1) {
+        keys[i] = names;
+    }
+    status =
+        muster_key_wait_start(client, keys, count, &options, timeout_ms, &out->call, &out->err);
+    if (keys != &one) {
+        free(keys);
+    }
+    return status;
+}
+
+int muster_python_await(muster_python_gate *gate, struct muster_python_box *out, const char *names,
+                        size_t count, uint64_t generation, int64_t timeout_ms)
+{
+    muster_client *client = muster_python_enter(gate, out);
+    muster_status status = MUSTER_EINVAL;
+
+    if (client) {
+        status = muster_python_await_start(client, out, names, count, generation, timeout_ms);
     }
     return muster_python_leave(gate, out, status);
 }

@@ -46,6 +46,9 @@ int muster_python_write(muster_python_gate *gate, struct muster_python_box *out,
                         uint64_t generation, bool owned, int64_t timeout_ms);
 int muster_python_read(muster_python_gate *gate, struct muster_python_box *out, const char *key,
                        uint64_t generation, int64_t timeout_ms);
+/* `names`: `count` strings, one behind the other. */
+int muster_python_await(muster_python_gate *gate, struct muster_python_box *out, const char *names,
+                        size_t count, uint64_t generation, int64_t timeout_ms);
 int muster_python_barrier(muster_python_gate *gate, struct muster_python_box *out, const char *name,
                           int64_t timeout_ms);
 

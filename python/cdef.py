@@ -9,7 +9,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).parent
-WRITTEN_IN_C = ("calls.h", "extra.c", "calls.c", "tasks.c")
+WRITTEN_IN_C = ("calls.h", "extra.c", "calls.c", "connections.c", "tasks.c")
 EXTRA = """
 extern "Python" muster_status muster_python_call(muster_restart *, void *);
 extern "Python" muster_status muster_python_callback(muster_restart *, void *);
@@ -20,6 +20,8 @@ void muster_python_left(void);
 bool muster_python_told(void);
 int muster_python_watch_start(void);
 void muster_python_watch_stop(void);
+int muster_python_connections_begin(void);
+int muster_python_connections_shut_down(int64_t drain_ns);
 char *getenv(const char *name);
 extern "Python" void muster_python_key(void *, const struct muster_place *, char *, size_t);
 extern "Python" uint32_t muster_python_filter(void *, uint32_t);

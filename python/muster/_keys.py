@@ -178,13 +178,16 @@ class Keys:
 
     def wait(self, *keys: Text, generation: int = 0, timeout: Optional[float] = None) -> None:
         """Waits until each of the keys has existed once since this began."""
-        names = [string_of(key) for key in keys]
-        self._handle.call(
-            lib.muster_key_wait_start,
-            ffi.new("char *[]", names),
-            len(names),
-            options_of(generation, False),
-            milliseconds(timeout),
+        names = [name_of(key) for key in keys]
+        handle = self._handle
+        handle.done(
+            handle.make(
+                lib.muster_python_await,
+                b"\0".join(names),
+                len(names),
+                generation,
+                milliseconds(timeout),
+            )
         )
 
     def batch(

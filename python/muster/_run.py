@@ -330,11 +330,13 @@ class Run:
         if isinstance(failure, Interrupted) or self.told():
             log.debug("the function raised while the job restarts", exc_info=failure)
             return EINTERRUPTED
+        # First of all: the others wait for it, and a traceback takes its time.
+        status = int(lib.muster_restart_fail(self.restart, 1, _text_of(failure, where)))
         view = self.call.view if self.call is not None else self.initial
         log.warning(
             "rank %s (#%s) failed in attempt %s", view.rank, view.index, view.iteration, exc_info=failure
         )
-        return int(lib.muster_restart_fail(self.restart, 1, _text_of(failure, where)))
+        return status
 
     # --- the function ---
 

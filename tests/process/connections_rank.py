@@ -3,6 +3,7 @@
 
 import select
 import socket
+import time
 
 from muster import _connections
 
@@ -54,3 +55,13 @@ for name, one in {"gloo's": client, "of before": old_client, "in no epoll": plai
 pair(server)
 pair(old)
 print("both listen", flush=True)
+
+_connections.DRAIN_S = 5
+later_client, later_end = pair(server)
+kept.append(epoll_of(server, later_client))
+later_end.send(b"read by nobody")
+for what in ("what is on its way is waited for", "once"):
+    began = time.monotonic()
+    _connections.shut_down()
+    print(f"{what}: {(time.monotonic() - began) >= _connections.DRAIN_S}", flush=True)
+print(f"then: {'shut' if is_shut(later_end) else 'open'}", flush=True)

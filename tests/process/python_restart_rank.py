@@ -62,6 +62,23 @@ def fails_and_swallows(call):
         pass
 
 
+def fails_and_logs_slowly(call):
+    """What writes the log has no hurry: it waits until the others have left, or for a while."""
+
+    class Slow(logging.Handler):
+        def emit(self, record):
+            until = time.monotonic() + 20
+            while len(left()) < call.size - 1 and time.monotonic() < until:
+                time.sleep(0.01)
+            say("logged", others=len(left()))
+
+    def left():
+        return list(FOLDER.glob("left.*"))
+
+    logging.getLogger("muster").addHandler(Slow())
+    fails(call)
+
+
 def again(call):
     call.again()
 
@@ -123,6 +140,13 @@ def keeps_the_interpreter(call):
 
 def sleeps(call):
     time.sleep(LONG_S)
+
+
+def sleeps_and_leaves_a_mark(call):
+    try:
+        time.sleep(LONG_S)
+    finally:
+        FOLDER.joinpath(f"left.{call.rank}").touch()
 
 
 def computes(call):

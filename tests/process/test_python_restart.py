@@ -119,6 +119,15 @@ def test_what_is_raised_while_the_job_restarts_is_no_fault(run):
     assert not job.log.having("ConnectionError")
 
 
+def test_the_others_do_not_wait_for_the_log(run):
+    """A rank raises, and what writes its log takes its time over the traceback. The others are
+    interrupted meanwhile."""
+    job = run(3, "plain", "fails_and_logs_slowly sleeps_and_leaves_a_mark")
+    ends(job)
+    same_processes(job)
+    assert [line["others"] for line in said(job, "logged")] == ["2"]
+
+
 def test_a_swallowed_restart_comes_again(run):
     """The others catch the `Restart` and go on, as code in a `__del__` does. It comes again."""
     job = run(3, "plain", "fails swallows")
