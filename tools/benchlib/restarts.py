@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program that runs under muster sees: deaths of others, restarts, and what the calls of each
 step cost."""
+import os
 import pathlib
 import subprocess
 
@@ -88,3 +89,19 @@ def available_mib():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) // 1024
     raise Failed("/proc/meminfo has no MemAvailable")
+
+
+def assignment(run):
+    """Of many places, with a key that the processes have made beside one that a function makes."""
+    package = run.bin.parent / "python"
+    if not (package / "muster").is_dir():
+        raise Skipped("the Python package was not built: tools/deps")
+    measures = [Measure("16,384 places grouped by their labels, CPU", "by a function of Python")]
+    environment = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def pair():
+        took = measure("/usr/bin/python3", pathlib.Path(__file__).with_name("python_assignment.py"),
+                       env=environment)
+        return [Pair.of_p50(took["label"], took["function"])]
+
+    return run.pairs(measures, pair)
