@@ -57,6 +57,8 @@ def keys(job):
         assert keys.get("now") is None
     keys.wait("gone", "sum") if me else keys.put("gone", "")
     assert keys["gone"] == b"" and "greeting" not in keys
+    assert isinstance(raised(keys.wait, "gone", "never", timeout=0.01), muster.Timeout)
+    assert isinstance(raised(keys.wait, "gone", "gone\0sum"), muster.Invalid)
     keys["caf\u00e9"] = b"x"
     assert "caf\u00e9" in list(keys)
     assert isinstance(raised(keys.get, "cut\0here"), muster.Invalid)
