@@ -101,7 +101,8 @@ class Job:
 
     def wait(self):
         """Until all faults are over, the job has ended, or nothing comes any more."""
-        seen, since, faults, struck = 0, time.monotonic(), 0, time.monotonic() + START_S
+        began = time.monotonic() + START_S
+        seen, since, faults, struck = 0, began, 0, began
         while any(process.poll() is None for process in self.processes):
             time.sleep(0.1)
             story = Story(self.path)
