@@ -95,16 +95,20 @@ def checkpoint(train, muster, env, tmp_path):
     return path
 
 
-@pytest.fixture(scope="module")
-def digest(tmp_path_factory, folder):
+def digest_of(tmp_path_factory, folder, steps):
     """Of the weights that one process alone comes to."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
     clean["MUSTER_RUNTIME_DIR"] = str(tmp_path_factory.mktemp("run"))
     os.chmod(clean["MUSTER_RUNTIME_DIR"], 0o700)
-    done = subprocess.run([CHARLM, "--steps", str(STEPS), folder], env=clean, text=True,
+    done = subprocess.run([CHARLM, "--steps", str(steps), folder], env=clean, text=True,
                           timeout=TRAINING_S, capture_output=True)
     assert done.returncode == 0, done.stderr
     return re.search(r"digest=(\w+)", done.stdout)[1]
+
+
+@pytest.fixture(scope="module")
+def digest(tmp_path_factory, folder):
+    return digest_of(tmp_path_factory, folder, STEPS)
 
 
 def await_recv(pid):

@@ -127,14 +127,17 @@ class Nodes:
     def codes(self):
         return [process.wait() for process in self.on]
 
-    def service(self):
-        """The pid of the run's service, a child of node 0's run."""
+    def services(self):
+        """The pids of the run's service, a child of node 0's run: none while it is started again."""
         def words(pid):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
                 return pathlib.Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
             return ""
 
-        (service,) = [pid for pid in self.cluster.pids(0) if "\0serve\0" in words(pid)]
+        return [pid for pid in self.cluster.pids(0) if "\0serve\0" in words(pid)]
+
+    def service(self):
+        (service,) = self.services()
         return service
 
 
