@@ -120,6 +120,27 @@ def test_a_wrong_digest_is_no_pass(monkeypatch, capsys):
     assert said.splitlines()[-1].startswith("soak: FAILED, seed 40: 2 runs, ")
 
 
+def test_strikes_that_are_noticed_are_no_pass(monkeypatch, capsys):
+    """A test that strikes the service fails. The verdict says what is wrong, with the command that
+    repeats this history."""
+    module = tool()
+    ran = []
+
+    def run(words, env, **_):
+        ran.append((words[words.index("-k") + 1], env["MUSTER_STRIKES"], env["MUSTER_SEED"]))
+        return types.SimpleNamespace(returncode=len(ran) // 3)
+
+    monkeypatch.setattr(module.subprocess, "run", run)
+    arguments = argparse.Namespace(seed=40, runs=None, kills=40, minutes=None, only="linearizable",
+                                   bin=pathlib.Path("build/dev/bin"))
+    assert module.soak(arguments) == 1
+    assert ran == [("is_linearizable", "16", "40"), ("is_linearizable", "16", "41"),
+                   ("is_linearizable", "8", "42")]
+    said = capsys.readouterr().out
+    assert "soak: FAILED: answers that no order of the calls explains, or an acknowledged write" in said
+    assert "to repeat it: tools/soak --only linearizable --seed 42 --kills 8\n" in said
+
+
 @pytest.mark.parametrize("how, words", [
     # It saves when it is stopped, and would come to the digest when it is resumed.
     ("signal.pause()", ["the run did not end within 1 s"]),
