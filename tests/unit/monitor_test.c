@@ -315,6 +315,17 @@ static void all_wait_for_what_one_does_not_wait_for(void **state)
     stage_close(&stage);
 }
 
+static void two_wait(struct stage *stage, const char *const what[2])
+{
+    stage_open(stage);
+    mst_monitor_remove(&stage->monitor, &stage->ranks[2]);
+    for (unsigned i = 0; i < 2; i++) {
+        atomic_store(&stage->ranks[i].page->ranks, 2);
+        stand_at_step(stage, i, 6);
+        waits(stage, i, what[i]);
+    }
+}
+
 /* Two ranks wait for each other's round. Each is missing where the other waits: neither is
  * named. */
 static void two_that_wait_for_each_other_are_alike(void **state)
@@ -323,13 +334,7 @@ static void two_that_wait_for_each_other_are_alike(void **state)
     struct stage stage;
 
     (void)state;
-    stage_open(&stage);
-    mst_monitor_remove(&stage.monitor, &stage.ranks[2]);
-    for (unsigned i = 0; i < 2; i++) {
-        atomic_store(&stage.ranks[i].page->ranks, 2);
-        stand_at_step(&stage, i, 6);
-        waits(&stage, i, names[i]);
-    }
+    two_wait(&stage, names);
     passes(&stage, SOFT + 10);
     assert_int_equal(stage.softs, 1);
     assert_int_equal(stage.suspect, NOBODY);
@@ -682,6 +687,29 @@ static void all_wait_in_a_row_of_short_waits(void **state)
     stage_close(&stage);
 }
 
+/* Two ranks that pinged equally often wait for each other again and again, one in more tries than
+ * the other. Neither is named: only pings are compared of ranks that wait. */
+static void of_two_that_try_again_how_often_tells_nothing(void **state)
+{
+    static const char *const names[] = {"barrier 'a'", "barrier 'b'"};
+    struct stage stage;
+
+    (void)state;
+    two_wait(&stage, names);
+    for (unsigned turn = 0; turn < 12; turn++) {
+        passes(&stage, SOFT / 10);
+        for (unsigned i = 0; i < 2; i++) {
+            checks(&stage, i, 1 + i);
+            mst_page_wait_end(stage.ranks[i].page);
+            mst_page_wait_begin(stage.ranks[i].page, names[i]);
+        }
+    }
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, NOBODY);
+    assert_non_null(strstr(stage.text, "any of them, as all wait: rank 0 waits in barrier 'a'"));
+    stage_close(&stage);
+}
+
 /* Several ranks stand still. The one that stands lowest is the suspect, although it may still
  * move. */
 static void who_stands_lowest_although_it_moves(void **state)
@@ -721,21 +749,27 @@ static void who_never_called(void **state)
     stage_close(&stage);
 }
 
-/* No rank pings. The checks are compared. */
+/* No rank pings. The checks are compared, also if all ranks wait. */
 static void by_checks_where_nobody_pings(void **state)
 {
     struct stage stage;
 
     (void)state;
-    stage_open(&stage);
-    checks(&stage, 0, 1);
-    checks(&stage, 1, 2);
-    checks(&stage, 2, 2);
-    passes(&stage, SOFT + 10);
-    assert_int_equal(stage.suspect, 0);
-    assert_string_equal(stage.text, "made no progress for 0.6 s: 1 call of muster in this attempt, "
-                                    "others 2; running");
-    stage_close(&stage);
+    for (unsigned all_wait = 0; all_wait < 2; all_wait++) {
+        stage_open(&stage);
+        for (unsigned i = 0; i < RANKS; i++) {
+            checks(&stage, i, i == 0 ? 1 : 2);
+            if (all_wait) {
+                waits(&stage, i, "barrier 'a'");
+            }
+        }
+        passes(&stage, SOFT + 10);
+        assert_int_equal(stage.suspect, 0);
+        assert_non_null(strstr(stage.text, all_wait
+                                               ? "2 calls of muster in this attempt, others 3"
+                                               : "1 call of muster in this attempt, others 2"));
+        stage_close(&stage);
+    }
 }
 
 /* A rank waits between two attempts, or is in another generation. It is not compared. */
@@ -1015,6 +1049,7 @@ int main(void)
         cmocka_unit_test(a_watcher_that_was_stopped_takes_nobody_for_silent),
         cmocka_unit_test(of_several_agents_that_of_the_silent_rank_names_it),
         cmocka_unit_test(all_wait_in_a_row_of_short_waits),
+        cmocka_unit_test(of_two_that_try_again_how_often_tells_nothing),
         cmocka_unit_test(who_stands_lowest_although_it_moves),
         cmocka_unit_test(who_never_called),
         cmocka_unit_test(by_checks_where_nobody_pings),

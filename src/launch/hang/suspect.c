@@ -45,6 +45,12 @@ static int compare(const struct height *a, const struct height *b)
     return order != 0 ? order : compare_numbers(a->checks, b->checks);
 }
 
+/* One that has pinged may try its wait again and again: how often says nothing. */
+static int compare_waiting(const struct height *a, const struct height *b)
+{
+    return a->pings != 0 && a->pings == b->pings ? 0 : compare(a, b);
+}
+
 static bool waits(const struct mst_watched *one)
 {
     uint64_t since_ns;
@@ -84,20 +90,20 @@ static struct mst_watched *only(const struct mst_monitor *monitor)
 }
 
 /* Of the marked ones those stay that stand lowest. */
-static void keep_lowest(const struct mst_monitor *monitor, uint64_t generation)
+static void keep_lowest(const struct mst_monitor *monitor, uint64_t generation,
+                        int (*order)(const struct height *a, const struct height *b))
 {
     struct height least = {.called = true, .pings = UINT64_MAX, .checks = UINT64_MAX}, height;
 
     EACH(one, monitor)
     {
-        if (one->mark && height_of(one, generation, &height) && compare(&height, &least) < 0) {
+        if (one->mark && height_of(one, generation, &height) && order(&height, &least) < 0) {
             least = height;
         }
     }
     EACH(one, monitor)
     {
-        one->mark =
-            one->mark && height_of(one, generation, &height) && compare(&height, &least) == 0;
+        one->mark = one->mark && height_of(one, generation, &height) && order(&height, &least) == 0;
     }
 }
 
@@ -405,7 +411,7 @@ struct mst_watched *mst_suspect_of(const struct mst_monitor *monitor, struct mst
     {
         one->mark = height_of(one, stalled->generation, &height) && !waits(one);
     }
-    keep_lowest(monitor, stalled->generation);
+    keep_lowest(monitor, stalled->generation, compare);
     prefer(monitor, is_stopped);
     prefer(monitor, is_in_no_section);
     count = marked(monitor, 1, &suspect);
@@ -621,7 +627,7 @@ static struct mst_watched *lowest_waiting(const struct mst_monitor *monitor, uin
     if (found != NULL || returned) {
         return found;
     }
-    keep_lowest(monitor, generation);
+    keep_lowest(monitor, generation, compare_waiting);
     return only(monitor);
 }
 

@@ -13,7 +13,9 @@
  *                                 attempt. Not if the others have all returned: how long it
  *                                 computes is not theirs to say
  *   all wait in muster            the one that is stopped; the one that waits for something else
- *                                 than all others; the one that stands lowest
+ *                                 than all others; the one that stands lowest: the fewest pings,
+ *                                 or calls if none has pinged (one that has may wait again and
+ * again)
  *
  * Where none of that tells them apart there is no suspect. */
 
