@@ -175,11 +175,12 @@ static bool detach(const struct mst_cli *cli, struct background *background, con
 
 enum { REMOVES_NOTHING, REMOVES_JOURNAL, REMOVES_SECRET };
 
-/* A killed run cannot clean up. The next run of that job uses the secret that it finds, once it
- * owns the journal. */
+/* A run that is killed cannot clean up, so its service does at each end. A run that is to keep its
+ * journal still owns it. The next run of that job uses the secret that it finds, once it owns the
+ * journal. */
 static void clear_up(const struct mst_cli *cli)
 {
-    int64_t what = mst_cli_number(cli, "orphan_removes");
+    int64_t what = mst_cli_number(cli, "end_removes");
     const char *journal = mst_cli_text(cli, "journal"), *secret = mst_cli_text(cli, "secret_file");
 
     secret = what == REMOVES_SECRET && *secret ? secret : NULL;
@@ -267,7 +268,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
         if (code == MST_CLI_OK) {
             remove_log(&background);
         }
-        if (mst_uv_service_orphaned(service)) {
+        if (mst_uv_service_dismissed(service)) {
             clear_up(cli);
         }
     } else {

@@ -96,6 +96,7 @@ static void stop(struct mst_run_job *job, int number)
                 job->name);
         mst_say_directly(job->output);
         mst_nodes_forget(job);
+        mst_service_forget(job);
         job->end.signal = number;
         job->end.how = MST_ENDS_SIGNAL;
         mst_report_write(job, 128 + number);
@@ -272,7 +273,7 @@ static void release(struct mst_run_job *job)
     mst_environment_fini(&job->environment);
     mst_binding_close(&job->binding);
     mst_nodes_release(job);
-    mst_service_forget(&job->service);
+    mst_service_forget(job);
     free(job->preempted.indices);
     free(job->places.list);
     (void)pthread_mutex_destroy(&job->shared.lock);
@@ -375,8 +376,8 @@ static int run_to_end(struct mst_run_job *job)
     mst_preempted_close(job);
     mst_session_close(&job->session); /* its callbacks wake the loop */
     mst_service_kill(&job->service);
-    mst_nodes_forget(job); /* while no other run can take the secret for its own */
-    mst_service_forget(&job->service);
+    mst_nodes_forget(job);
+    mst_service_forget(job);
     mst_preempted_settle(job);
     uv_walk(&job->loop, on_walk, NULL);
     (void)uv_run(&job->loop, UV_RUN_DEFAULT);

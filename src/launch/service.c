@@ -74,7 +74,7 @@ static void add_all(struct flags *flags, const struct mst_run_job *job, int read
 
     add(flags, "--log-level=warn");
     add(flags, "--journal=%s", job->service.journal);
-    add(flags, "--orphan-removes=%s", job->nodes.secret_made ? "secret" : "journal");
+    add(flags, "--end-removes=%s", job->nodes.secret_made ? "secret" : "journal");
     if (ready >= 0) {
         add(flags, "--ready-fd=%d", ready);
     }
@@ -172,16 +172,41 @@ muster_status mst_service_claim(struct mst_run_job *job, struct muster_error *er
         size = (size_t)(dot - socket);
     }
     (void)snprintf(service->journal, sizeof service->journal, "%.*s.journal", (int)size, socket);
-    return mst_journal_folder_claim(&service->journal_owner, service->journal, err);
+    if (mst_journal_folder_claim(&service->journal_owner, service->journal, err) != MUSTER_OK) {
+        service->journal[0] = '\0';
+        return err->status;
+    }
+    return MUSTER_OK;
 }
 
-void mst_service_forget(struct mst_service *service)
+static void disown(struct mst_service *service)
 {
     if (service->journal_owner != 0) {
-        mst_journal_folder_remove(service->journal, NULL);
         (void)close(service->journal_owner);
     }
     service->journal_owner = 0;
+}
+
+/* While no other run can take the secret for its own. */
+static void forget_owned(struct mst_run_job *job)
+{
+    if (job->nodes.secret_made) {
+        (void)unlink(job->nodes.secret);
+    }
+    mst_journal_folder_remove(job->service.journal, NULL);
+    disown(&job->service);
+}
+
+void mst_service_forget(struct mst_run_job *job)
+{
+    if (job->service.journal_owner != 0) {
+        forget_owned(job);
+    } else if (job->service.journal[0] != '\0') { /* the service was killed at its end */
+        mst_journal_folder_remove(job->service.journal,
+                                  job->nodes.secret_made ? job->nodes.secret : NULL);
+    }
+    job->service.journal[0] = '\0';
+    job->nodes.secret_made = false;
 }
 
 muster_status mst_service_start(struct mst_run_job *job, struct muster_error *err)
@@ -213,9 +238,12 @@ muster_status mst_service_start(struct mst_run_job *job, struct muster_error *er
     return MUSTER_OK;
 }
 
+/* From now on the service owns the journal and removes it: this run may be killed before the
+ * service has ended. */
 void mst_service_stop(struct mst_service *service)
 {
     if (service->served.child.pid != 0) {
+        disown(service);
         (void)!write(service->served.line, "\n", 1); /* it may be gone */
     }
 }

@@ -4,8 +4,8 @@
 
 /* The run's own `muster serve`, a child on a socket under the job's name in the user's runtime
  * directory, where every other command finds it. Beside the socket lies its journal, so that the
- * next one goes on where it died; at the end of the run the journal is removed, by the run or, if
- * that was killed, by the service. */
+ * next one goes on where it died; at the end of the run the service removes the journal, or the run
+ * where it cannot. */
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,8 +17,8 @@
 struct mst_service {
     struct mst_served served; /* pid 0: not running */
     char addr[MST_SOCKET_PATH_MAX + 8];
-    char journal[MST_SOCKET_PATH_MAX + 8]; /* its folder */
-    int journal_owner;                     /* makes it this run's; 0: it is not */
+    char journal[MST_SOCKET_PATH_MAX + 8]; /* its folder; empty: none was claimed */
+    int journal_owner;                     /* makes it this run's; 0: it is not, or not any more */
     char http[300];                        /* where it serves health and metrics; empty: nowhere */
 
     /* For several nodes, set before the start; empty: the Unix socket only. */
@@ -49,14 +49,15 @@ void mst_service_open(struct mst_run_job *job);
  * clients try until it is there. */
 void mst_service_reap(struct mst_run_job *job);
 
-/* Asks it to stop; mst_service_reap sees its end. */
+/* Asks it to stop, and to remove what the run has in files; mst_service_reap sees its end. */
 void mst_service_stop(struct mst_service *service);
 
 /* Ends it now. */
 void mst_service_kill(struct mst_service *service);
 
-/* It is not running, and will not be again: its journal is removed, if it is this run's. */
-void mst_service_forget(struct mst_service *service);
+/* It is not running, and will not be again: the journal and the secret of this run are removed
+ * where they are still there, and no other run's. */
+void mst_service_forget(struct mst_run_job *job);
 
 /* The time before the next try, after `failures` in a row: doubling, at most a minute. */
 uint64_t mst_back_off_ms(uint32_t failures);

@@ -98,11 +98,11 @@ def wait_gone(*pidfds):
         os.close(pidfd)
 
 
-def until(holds):
+def until(holds, instead=lambda: "it never came to be"):
     """Asks until it is so: what makes it so is already on its way."""
     deadline = time.monotonic() + WAIT_S
     while not (found := holds()):
-        assert time.monotonic() < deadline, "it never came to be"
+        assert time.monotonic() < deadline, instead()
         pause()
     return found
 

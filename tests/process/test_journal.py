@@ -14,6 +14,7 @@ import re
 import signal
 import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -420,20 +421,56 @@ def test_a_killed_run_leaves_nothing(spawn, muster, env):
     assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
 
 
-def test_a_service_that_is_asked_to_stop_keeps_its_journal(serve, journal):
-    """A service's parent asks it to stop. It keeps its journal, whatever `--orphan-removes` says:
-    the parent goes on with it, or removes it. [run / Descriptors and signals]"""
-    orphan = ("--journal", journal, "--parent", "--orphan-removes", "journal")
-    service = serve(*orphan, stdin=subprocess.PIPE)
+@pytest.mark.parametrize("before", [False, True])
+def test_a_run_that_is_killed_at_its_end_leaves_nothing(spawn, muster, env, before):
+    """A run has ended and told its service so, and is SIGKILLed before or after that has ended. Its
+    service removes the job's journal and its socket. [run / Descriptors and signals]"""
+    script = "trap 'exit 0' USR1; echo waits; while :; do sleep 0.01; done"
+    job = Run(spawn, muster, 1, rank=("sh", "-c", script))
+    job.out.wait_for("waits")
+    service = job.service()
+    gone = os.pidfd_open(service)
+    os.kill(service, signal.SIGSTOP)
+    with open(f"/proc/{service}/fd/0", "rb", buffering=0) as words:
+        job.run.signal(signal.SIGUSR1)
+        until(lambda: fcntl.ioctl(words, termios.FIONREAD, bytes(4)) != bytes(4))
+        job.run.signal(signal.SIGKILL if before else signal.SIGSTOP)
+        if before:
+            job.run.wait()
+    os.kill(service, signal.SIGCONT)
+    wait_gone(gone)
+    job.run.signal(signal.SIGKILL)
+    job.run.wait()
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
+
+
+@contextlib.contextmanager
+def owner_of(journal):
+    """This process is the owner of the journal."""
+    with open(journal / "owner", "w", encoding="ascii") as owner:
+        os.fchmod(owner.fileno(), 0o600)
+        fcntl.lockf(owner, fcntl.LOCK_EX)
+        yield
+
+
+def test_a_service_that_is_asked_to_stop_keeps_a_journal_that_another_owns(serve, journal):
+    """A service's parent asks it to stop, or ends. With `--end-removes journal` the service removes
+    its journal, unless another process owns that: its parent, which goes on with it.
+    [run / Descriptors and signals]"""
+    end = ("--journal", journal, "--parent", "--end-removes", "journal")
+    service = serve(*end, stdin=subprocess.PIPE)
     assert service.wire().put("k", "v").status == 0
-    service.process.stdin.write("\n")
-    service.process.stdin.close()  # with a word before it
-    assert service.wait() == 0
+    with owner_of(journal):
+        service.process.stdin.write("\n")
+        service.process.stdin.flush()
+        assert service.wait() == 0
     assert files(journal, "snapshot")
-    service = serve(*orphan, stdin=subprocess.PIPE)
-    service.process.stdin.close()
-    assert service.wait() == 0
-    assert not journal.exists()
+    for word in ("", "\n"):
+        service = serve(*end, stdin=subprocess.PIPE)
+        service.process.stdin.write(word)
+        service.process.stdin.close()
+        assert service.wait() == 0
+        assert not journal.exists()
 
 
 @pytest.mark.parametrize("owned", [False, True])
@@ -444,13 +481,11 @@ def test_the_service_of_a_killed_run_removes_the_secret_unless_another_run_has_i
     secret = tmp_path / "secret"
     secret.write_bytes(os.urandom(32))
     secret.chmod(0o600)
-    service = serve("--journal", journal, "--parent", "--orphan-removes", "secret", "--secret-file", secret,
+    service = serve("--journal", journal, "--parent", "--end-removes", "secret", "--secret-file", secret,
                     stdin=subprocess.PIPE)
     with contextlib.ExitStack() as stack:
         if owned:
-            owner = stack.enter_context(open(journal / "owner", "w", encoding="ascii"))
-            os.fchmod(owner.fileno(), 0o600)
-            fcntl.lockf(owner, fcntl.LOCK_EX)
+            stack.enter_context(owner_of(journal))
         service.process.stdin.close()
         assert service.wait() == 0
         assert (secret.exists(), journal.exists()) == (owned, owned)

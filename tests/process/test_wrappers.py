@@ -91,7 +91,7 @@ def is_run(pid):
 
 
 def nothing_left(job):
-    until(lambda: not left(job))
+    until(lambda: not left(job), lambda: f"left behind: {left(job)}")
 
 
 def keeper_of(pid):

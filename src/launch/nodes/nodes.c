@@ -697,10 +697,6 @@ void mst_nodes_forget(struct mst_run_job *job)
         mst_elsewhere_forget(job->name, job->nodes.elsewhere);
         job->nodes.found_here = false;
     }
-    if (job->nodes.secret_made) {
-        (void)unlink(job->nodes.secret);
-        job->nodes.secret_made = false;
-    }
 }
 
 void mst_nodes_release(struct mst_run_job *job)

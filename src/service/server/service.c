@@ -45,7 +45,7 @@ struct mst_uv_service {
     uv_signal_t on_term, on_int;
     uv_poll_t parent;
     bool parent_watched;
-    bool orphaned;        /* stdin ended without input */
+    bool dismissed;       /* input on stdin, or its end */
     uint64_t client_room; /* connections of clients that there are descriptors for */
     unsigned http_room;
     bool short_of_room; /* no descriptors: logged once, until the backlog is empty */
@@ -240,7 +240,6 @@ static void on_orphan(uv_timer_t *timer)
  * own node are lost: the agents of the others keep the service until the last of them has left. */
 static void lose_parent(struct mst_uv_service *service)
 {
-    service->orphaned = true;
     if (mst_addresses_speak_tcp(service->address) && mst_core_has_agent(service->hub.core)) {
         mst_uv_log_line(&service->log, MST_WARN, "service",
                         "parent-gone going-on-for=\"the agents of other nodes\"");
@@ -264,6 +263,7 @@ static void on_parent(uv_poll_t *poll, int status, int events)
         return;
     }
     uv_poll_stop(&service->parent); /* after input, the end of stdin has no meaning */
+    service->dismissed = true;
     if (size <= 0) {
         lose_parent(service);
     } else if (!service->stopping) {
@@ -517,9 +517,9 @@ bool mst_uv_service_run(struct mst_uv_service *service)
     return !service->hub.feed.broken;
 }
 
-bool mst_uv_service_orphaned(const struct mst_uv_service *service)
+bool mst_uv_service_dismissed(const struct mst_uv_service *service)
 {
-    return service->orphaned;
+    return service->dismissed;
 }
 
 void mst_uv_service_close(struct mst_uv_service *service)

@@ -53,8 +53,8 @@ const char *mst_uv_service_http(const struct mst_uv_service *service);
  * reports, and the service had to stop. */
 bool mst_uv_service_run(struct mst_uv_service *service);
 
-/* stdin ended without input: the parent was killed. */
-bool mst_uv_service_orphaned(const struct mst_uv_service *service);
+/* The parent said so, or was killed. */
+bool mst_uv_service_dismissed(const struct mst_uv_service *service);
 
 /* Removes the sockets. */
 void mst_uv_service_close(struct mst_uv_service *service);
