@@ -214,6 +214,10 @@ MUSTER_API bool muster_restart_interrupted(const muster_restart *restart);
  * no-op. Thread: any, while fn runs. Since 0.1. */
 MUSTER_API void muster_restart_alive(muster_restart *restart);
 
+/* hard_timeout_ms as it is in this run, also where it was not set; -1: never. A time-out of the
+ * application that is longer never comes. NULL: -1. Thread: any, while fn runs. Since 0.1. */
+MUSTER_API int64_t muster_restart_hard_timeout_ms(const muster_restart *restart);
+
 /* Like check, and reports progress: a counter that the node's agent watches. Not needed while fn's
  * thread waits in a blocking call of muster. Thread: any, while fn runs. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_ping(muster_restart *restart);

@@ -183,6 +183,13 @@ class Call:
         return job
 
     @property
+    def hard_timeout(self) -> float:
+        """Seconds without progress after which this process is ended, as they are in this run;
+        math.inf: never. A time-out of the function that is longer never comes."""
+        limit = lib.muster_restart_hard_timeout_ms(self._c())
+        return math.inf if limit < 0 else limit / 1000
+
+    @property
     def faults(self) -> List[Fault]:
         """Why the attempt before this one ended, the first cause first: the same on all ranks. Empty
         in the first attempt."""

@@ -15,8 +15,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import math
-import os
-import re
 import threading
 import urllib.parse
 import weakref
@@ -30,8 +28,6 @@ from ._call import current
 from ._errors import Invalid, Status
 from ._store import KeyStore
 
-HARD_TIMEOUT_S = 90.0  # of a run, where nothing says another
-UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 SCHEME = "muster"
 DROP_S = 1.0  # an attempt begins after that also beside groups whose threads gloo holds
 _meetings: Any = weakref.WeakKeyDictionary()  # job: (generation, times that init was called in it)
@@ -77,15 +73,9 @@ def init(
 
 
 def _hard_timeout(call: Any) -> Optional[datetime.timedelta]:
-    """None: the run has none, and torch's own default holds."""
-    run = getattr(call, "_run", None)
-    given = None if run is None else run.wrapper.times["hard_timeout"]
-    if given is None:
-        set_ = re.fullmatch(r"([\d.]+)(ms|s|m|h)", os.environ.get("MUSTER_HARD_TIMEOUT", "").strip())
-        given = float(set_[1]) * UNITS_S[set_[2]] if set_ else HARD_TIMEOUT_S
-    if isinstance(given, datetime.timedelta):
-        return given
-    return None if math.isinf(given) else datetime.timedelta(seconds=given)
+    """None: there is none, and torch's own default holds."""
+    limit = getattr(call, "hard_timeout", math.inf)  # a job alone has none
+    return None if math.isinf(limit) else datetime.timedelta(seconds=limit)
 
 
 def _meet(call: Any) -> Tuple[Store, int, int]:

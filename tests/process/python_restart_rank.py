@@ -2,8 +2,10 @@
 """A rank in Python whose function restarts. Its arguments: the mode, a folder, words for the mode."""
 
 import ctypes
+import datetime
 import gc
 import logging
+import math
 import os
 import pathlib
 import signal
@@ -730,6 +732,25 @@ def signals():
         return call.iteration
 
     assert quiet() == 1
+    say("well")
+
+
+def limits():
+    """The hard timeout of the run, whatever set it."""
+
+    def limit(**options):
+        @muster.Wrapper(**options)
+        def asked(call: muster.Call):
+            return call.hard_timeout
+
+        return asked()
+
+    assert [limit(), limit(enabled=False)] == [90, 90]
+    assert limit(hard_timeout=75) == limit(hard_timeout=datetime.timedelta(minutes=1.25)) == 75
+    assert limit(barrier_timeout=60) == 45  # what is not set fits into it
+    assert limit(hard_timeout=math.inf, soft_timeout=math.inf) == math.inf
+    os.environ["MUSTER_HARD_TIMEOUT"] = "70500ms"
+    assert [limit(), limit(hard_timeout=75)] == [70.5, 75]
     say("well")
 
 

@@ -428,6 +428,14 @@ def test_ctrl_c_ends_the_wait_for_the_others(run, flags):
     assert said(job, "returned")
 
 
+def test_the_function_is_told_its_hard_timeout(run):
+    """A function asks for `call.hard_timeout`, which was given, is of the environment, or was not
+    set. It is that of the run, also where a shorter `barrier_timeout` makes it shorter."""
+    job = run(1, "limits")
+    assert job.run.wait() == 0, job.log.lines
+    assert said(job, "well")
+
+
 @pytest.mark.parametrize("mode", ["current", "nested"])
 def test_the_call_of_this_thread(run, mode):
     """A helper of the function asks for `muster.current()`, on its thread and on another one. It is

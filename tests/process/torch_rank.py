@@ -104,6 +104,8 @@ def begin(call, strikes, by_method=False):
         dist.init_process_group("gloo", init_method="muster://", timeout=datetime.timedelta(seconds=60))
     else:
         muster.torch.init(call, "gloo")
+        options = dist.group.WORLD._get_backend(torch.device("cpu")).options
+        assert options._timeout.total_seconds() == call.hard_timeout, options._timeout
     print(f"entered iteration={call.iteration} rank={call.view.rank} size={call.view.size} pid={os.getpid()}", flush=True)
 
 

@@ -289,6 +289,7 @@ static muster_status function(muster_restart *restart, void *arg)
     ignore(muster_restart_check(restart));
     (void)muster_restart_interrupted(restart);
     muster_restart_alive(restart);
+    assert_int_equal(muster_restart_hard_timeout_ms(restart), 90000);
     ignore(muster_restart_ping(restart));
     ignore(muster_restart_step(restart, 1));
     ignore(muster_restart_atomic_begin(restart));
@@ -429,7 +430,8 @@ static const struct row rows[] = {
      run_cluster},
     {"worker_open worker_register worker_register_command worker_drain worker_serve worker_close",
      run_worker},
-    {"restart_run restart_view restart_check restart_interrupted restart_alive restart_ping "
+    {"restart_run restart_view restart_check restart_interrupted restart_alive "
+     "restart_hard_timeout_ms restart_ping "
      "restart_step "
      "restart_fail restart_again "
      "restart_abort restart_leave restart_lost restart_atomic_begin restart_atomic_end "

@@ -591,6 +591,7 @@ static muster_status function(muster_restart *restart, void *arg)
     TRY(restart_check, restart);
     TRY(restart_interrupted, restart);
     TRY_PLAIN(restart_alive, restart);
+    TRY(restart_hard_timeout_ms, restart);
     TRY(restart_ping, restart);
     TRY(restart_step, restart, 1);
     TRY(restart_atomic_begin, restart);

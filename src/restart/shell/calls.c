@@ -52,6 +52,11 @@ bool muster_restart_interrupted(const muster_restart *restart)
     return restart && mst_atomic_told(&restart->atomic);
 }
 
+int64_t muster_restart_hard_timeout_ms(const muster_restart *restart)
+{
+    return restart ? restart->settings.hard_ms : -1;
+}
+
 void muster_restart_alive(muster_restart *restart)
 {
     if (restart) {
