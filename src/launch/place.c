@@ -516,7 +516,7 @@ static void gone(struct mst_place *place)
 {
     struct mst_run_job *job = place->job;
     struct mst_process *process = place->process;
-    char name[64];
+    char name[64], how[128];
     bool died;
 
     (void)uv_timer_stop(&place->overdue);
@@ -542,8 +542,8 @@ static void gone(struct mst_place *place)
         place->code = mst_process_code(process);
         if (mst_process_left(process) && place->code != 0) {
             mst_process_name(process, name, sizeof name);
-            mst_say("%s left the job and ended with status %d; the others go on", name,
-                    place->code);
+            mst_process_how(process, how, sizeof how);
+            mst_say("%s left the job and %s; the others go on", name, how);
         }
         if (process->joined) {
             mst_nodes_finished(job);

@@ -125,8 +125,12 @@ void mst_process_page_end(struct mst_process *process)
 
 bool mst_process_failed(const struct mst_process *process)
 {
-    if (process->verdict == MST_CAUSE_HARD_TIMEOUT || !WIFEXITED(process->status)) {
+    if (process->verdict == MST_CAUSE_HARD_TIMEOUT) {
         return true;
+    }
+    /* Python ends by the signal of the Ctrl-C for which it left. */
+    if (!WIFEXITED(process->status)) {
+        return process->ended_by != 0 || !mst_process_left(process);
     }
     return WEXITSTATUS(process->status) != 0 && WEXITSTATUS(process->status) != MST_EXIT_AGAIN &&
            !mst_process_left(process);

@@ -241,10 +241,13 @@ def test_a_rank_leaves(run, victim):
 
 def test_ctrl_c_in_the_function(run):
     """A rank gets a SIGINT in the function. It leaves, `KeyboardInterrupt` is raised once the run is
-    over, and the others go on without it."""
-    job = run(3, "plain", "ctrl_c sleeps", "--max-restarts", 0)
-    job.run.wait()
+    over, and ends the program by the signal. No process takes its place: the others go on
+    without it, and the status of `muster run` is 130."""
+    job = run(3, "plain", "ctrl_c sleeps", "--max-restarts", 1)
+    assert job.run.wait() == 130
     assert [line["what"] for line in said(job, "raised")] == ["KeyboardInterrupt"]
+    job.log.wait_for("left the job and was killed by signal 2 (Interrupt); the others go on")
+    assert not job.log.having("starting it again")
     assert sorted(rank["size"] for rank in entered(job, 1)) == ["2", "2"]
 
 
