@@ -563,11 +563,12 @@ def hundreds():
 
 
 def limits():
-    """Fails for ever."""
+    """Fails for ever, at the same step."""
 
-    @muster.Wrapper(iterations_max=3)
+    @muster.Wrapper(**{WORDS[0]: 3})
     def train(call: muster.Call):
         enter(call)
+        call.step(7)
         call.job.barrier(f"met-{call.iteration}")
         if call.rank == 1:
             raise ValueError("always")
@@ -576,7 +577,7 @@ def limits():
     try:
         train()
     except muster.Failed as error:
-        say("raised", what=type(error).__name__, cause=error.cause.kind.name, index=error.cause.index)
+        say("raised", why=error.why.name, cause=error.cause.kind.name, index=error.cause.index)
         raise
 
 
@@ -735,7 +736,7 @@ def signals():
     say("well")
 
 
-def limits():
+def hard_limit():
     """The hard timeout of the run, whatever set it."""
 
     def limit(**options):

@@ -400,14 +400,16 @@ def test_hundreds_of_restarts_keep_nothing(run):
         assert (line["fds"], line["threads"]) == ("0", "0") and int(line["kib"]) < 2048, line
 
 
-def test_the_limit_of_attempts(run):
-    """The function fails again and again. After `iterations_max` attempts all raise `Failed`, whose
-    cause is the last fault."""
-    job = run(2, "limits", "", "--max-restarts", 0)
+@pytest.mark.parametrize("rule, why, attempts", [("iterations_max", "ITERATIONS", 3), ("stalled_max", "STALLED", 4)])
+def test_the_limit_of_attempts(run, rule, why, attempts):
+    """The function fails again and again at the same step. After `iterations_max` attempts, or
+    `stalled_max` after the first one that got there, all raise `Failed`, whose `why` is that rule
+    and whose `cause` is the last fault."""
+    job = run(2, "limits", rule, "--max-restarts", 0)
     assert job.run.wait() == 1
     raised = said(job, "raised")
-    assert [(line["cause"], line["index"]) for line in raised] == [("FAILED", "1")] * 2
-    assert len(said(job, "entered")) == 6
+    assert [(line["why"], line["cause"], line["index"]) for line in raised] == [(why, "FAILED", "1")] * 2
+    assert len(said(job, "entered")) == 2 * attempts
 
 
 @pytest.mark.parametrize("flags", [(), ("--spares", 1)])
@@ -434,7 +436,7 @@ def test_ctrl_c_ends_the_wait_for_the_others(run, flags):
 def test_the_function_is_told_its_hard_timeout(run):
     """A function asks for `call.hard_timeout`, which was given, is of the environment, or was not
     set. It is that of the run, also where a shorter `barrier_timeout` makes it shorter."""
-    job = run(1, "limits")
+    job = run(1, "hard_limit")
     assert job.run.wait() == 0, job.log.lines
     assert said(job, "well")
 
