@@ -9,7 +9,7 @@ import math
 import threading
 from typing import TYPE_CHECKING, Any, Callable, List, NoReturn, Optional, Type, Union
 
-from ._c import enum_of, string_of, text_of
+from ._c import enum_of, milliseconds, string_of, text_of
 from ._errors import Invalid, Restart, Status, error_of
 from ._job import Job
 from ._muster import ffi, lib
@@ -28,14 +28,14 @@ EUNHEALTHY, ECANCELLED = lib.MUSTER_EUNHEALTHY, lib.MUSTER_ECANCELLED
 Duration = Union[None, float, "datetime.timedelta"]
 
 
-def milliseconds(duration: Any, what: str, zero: Optional[int] = None) -> int:
-    """`zero`: what stands for no time; None: it is refused."""
+def limit_of(duration: Any, what: str, zero: Optional[int] = None) -> int:
+    """Milliseconds. `zero`: what stands for no time; None: it is refused."""
     seconds: float = duration.total_seconds() if hasattr(duration, "total_seconds") else float(duration)
     if seconds == 0 and zero is not None:
         return zero
     if not seconds > 0:
         raise Invalid(f"{what}: expected more than 0 seconds, not {duration}", Status.EINVAL)
-    return -1 if seconds > 1e12 else math.ceil(seconds * 1000)
+    return milliseconds(seconds)
 
 
 class GiveUp(BaseException):
@@ -100,7 +100,7 @@ class _Section:
     def __init__(self, call: Call, name: str, limit: Duration) -> None:
         self._call = call
         self._name = string_of(name)
-        self._limit = -1 if limit is None else milliseconds(limit, "section: limit")
+        self._limit = -1 if limit is None else limit_of(limit, "section: limit")
 
     def __enter__(self) -> None:
         status = self._call._ask(lib.muster_restart_section_begin, self._name, self._limit)
@@ -243,7 +243,7 @@ class Call:
     def lost(self, index: int, timeout: Duration = None) -> NoReturn:
         """The connection to #index broke. Waits for the interruption that follows; after `timeout`
         seconds without one (None: 3/2 of the lease) it is a fault of #index."""
-        limit = -1 if timeout is None else milliseconds(timeout, "lost: timeout", zero=0)
+        limit = -1 if timeout is None else limit_of(timeout, "lost: timeout", zero=0)
         self._check(self._ask(lib.muster_restart_lost, index, limit))
         raise AssertionError("muster_restart_lost returned OK")
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, TypeVar, 
 
 from ._assignment import Steps, assignment_of
 from ._c import string_of
-from ._call import Call, Duration, milliseconds
+from ._call import Call, Duration, limit_of
 from ._errors import Invalid, Status, check
 from ._job import Job
 from ._muster import ffi, lib
@@ -151,7 +151,7 @@ class Wrapper:
         for name, duration in self.times.items():
             if duration is not None:
                 zero = 0 if name == "settle" else -1 if name == "replace_wait" else None
-                number = milliseconds(duration, name, zero)
+                number = limit_of(duration, name, zero)
                 if name == "completion_timeout":
                     number = max(number, 0)  # no limit is C's default, and no number
                 setattr(options, name + "_ms", number)

@@ -9,6 +9,7 @@ import sys
 import muster
 from muster import Assignment, FillGaps, Filter, Group, Invalid, Layer, Max, Multiple, Place, Shift, Tree
 from muster._assignment import assignment_of, to_c
+from python_raised import raised
 
 CASES = 3000
 
@@ -232,15 +233,6 @@ def steps():
 
 def trees():
     compared(random_tree)
-
-
-def raised(kind, call, *words):
-    try:
-        call()
-    except kind as error:
-        assert all(word in str(error) for word in words), error
-    else:
-        raise AssertionError(f"no {kind.__name__}: {words}")
 
 
 def functions():

@@ -14,6 +14,7 @@ import time
 import warnings
 
 import muster.compat.nvrx as ours
+from python_raised import raised
 
 MODULES = (
     "abort",
@@ -343,15 +344,6 @@ class Copied(ours.rank_assignment.RankAssignment):
 
 
 # ---- the callbacks ----
-
-
-def raised(kind, call, *words):
-    try:
-        call()
-    except kind as error:
-        assert all(word in str(error) for word in words), error
-    else:
-        raise AssertionError(f"no {kind.__name__}: {words}")
 
 
 def callbacks():
