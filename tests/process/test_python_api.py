@@ -4,6 +4,7 @@
 behaviour: python / What can be imported
 """
 
+import ast
 import dataclasses
 import enum
 import importlib.util
@@ -58,6 +59,18 @@ def test_import_takes_few_modules_of_python_and_none_of_others():
     assert {name for name in names if not name.startswith("_")} <= MAY_BE_IMPORTED
     foreign = names - set(sys.stdlib_module_names) - {"muster", "_cffi_backend"}
     assert foreign == set()
+
+
+def test_the_syntax_is_that_of_the_oldest_python():
+    """The source of the package has no syntax that is newer than the Python that it requires. (mypy
+    looks for what of the standard library is.)"""
+    declared = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text())[1]
+    sources = sorted((ROOT / "python" / "muster").rglob("*.py"))
+    assert len(sources) > 20
+    for path in sources:
+        ast.parse(path.read_text(), path.name, feature_version=(3, int(declared)))
+    with pytest.raises(SyntaxError):
+        ast.parse("match 1:\n    case 1: pass", feature_version=(3, int(declared)))
 
 
 def test_import_is_quick(tmp_path):

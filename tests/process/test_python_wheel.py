@@ -6,6 +6,7 @@ behaviour: python / The wheel
 
 import importlib.util
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -57,8 +58,8 @@ def wheel(published):
 class Environment:
     """A new environment of Python, whose folder of programs is all the PATH."""
 
-    def __init__(self, folder):
-        ran([sys.executable, "-m", "venv", folder])
+    def __init__(self, folder, python=sys.executable):
+        ran([python, "-m", "venv", folder])
         self.bin = folder / "bin"
         self.variables = {name: value for name, value in os.environ.items()
                           if not name.startswith(("MUSTER_", "PYTHON"))}
@@ -172,6 +173,50 @@ def test_the_source_distribution_builds_a_wheel(published, tmp_path):
     assert made.run(made.bin / "muster", "--version").split() == ["muster", VERSION]
     out = made.run(made.bin / "muster", "run", "-n", "2", "python", "-c", MODULE)
     assert len([line for line in out.splitlines() if VERSION in line]) == 2
+
+
+EVERYTHING = """
+import importlib, pkgutil, sys
+import muster
+
+for module in pkgutil.walk_packages(muster.__path__, "muster."):
+    if module.name.rpartition(".")[2] not in ("torch", "lightning", "transformers", "__main__"):
+        importlib.import_module(module.name)
+
+@muster.Wrapper()
+def train(call: muster.Call):
+    call.job.barrier("met", timeout=60)
+    if call.iteration == 0 and call.rank == 1:
+        raise ValueError("once")
+    while call.iteration == 0:
+        call.check()
+    return call.size
+
+print(f"3.{sys.version_info[1]}: {train()} ranks")
+"""
+
+
+def interpreter(minor):
+    """A python3 of this version in the PATH or of pyenv; None: there is none with venv."""
+    root = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
+    found = [shutil.which(f"python3.{minor}"), *sorted(root.glob(f"versions/3.{minor}.*/bin/python3"))]
+    works = "import ensurepip, sys; sys.exit(sys.version_info[1] != int(sys.argv[1]))"
+    return next((path for path in found if path and subprocess.run(
+        [path, "-c", works, str(minor)], capture_output=True, timeout=WAIT_S).returncode == 0), None)
+
+
+@pytest.mark.parametrize("minor", range(9, 15))
+def test_one_wheel_serves_each_python(wheel, env, tmp_path, minor):
+    """The wheel is installed for each Python from the oldest that it allows on, if the machine has it.
+    All modules are imported, and two ranks begin again after one has failed."""
+    python = interpreter(minor)
+    if python is None:
+        pytest.skip(f"no python3.{minor} with venv in the PATH or of pyenv")
+    made = Environment(tmp_path / "new", python)
+    made.run(made.bin / "pip", "install", "-q", "--disable-pip-version-check", wheel)
+    (tmp_path / "all.py").write_text(EVERYTHING)
+    out = made.run(made.bin / "muster", "run", "-n", "2", "python", "all.py", cwd=tmp_path, env=env)
+    assert sorted(out.splitlines()) == [f"[{rank}]: 3.{minor}: 2 ranks" for rank in range(2)]
 
 
 def test_a_package_without_its_program_says_so(tmp_path):
