@@ -175,6 +175,22 @@ def test_the_source_distribution_builds_a_wheel(published, tmp_path):
     assert len([line for line in out.splitlines() if VERSION in line]) == 2
 
 
+def test_the_source_distribution_names_what_is_missing(published, tmp_path):
+    """`pip install` of the source distribution does not find the headers of libraries. One line names
+    all of them, and the packages that have them."""
+    (source,) = published.glob("*.tar.gz")
+    made = Environment(tmp_path / "new")
+    done = subprocess.run(
+        [made.bin / "pip", "install", "--disable-pip-version-check", source], capture_output=True, text=True,
+        cwd=tmp_path, timeout=10 * WAIT_S,
+        env={**made.variables, "PATH": os.environ["PATH"], "PKG_CONFIG_LIBDIR": str(tmp_path), "PKG_CONFIG_PATH": ""})
+    assert done.returncode != 0
+    (line,) = [line.strip() for line in done.stdout.splitlines() + done.stderr.splitlines() if "cannot be built" in line]
+    assert line == (
+        "muster cannot be built: not found: libuv, jansson, libmicrohttpd, libcurl; on Debian: apt-get install "
+        "libuv1-dev libjansson-dev libmicrohttpd-dev libcurl4-openssl-dev")
+
+
 EVERYTHING = """
 import importlib, pkgutil, sys
 import muster
