@@ -306,6 +306,8 @@ def groups():
     assert numbers(ours.Compose(of.ShiftRanks(), pairs), dead) == [lost, lost, 0, 1, lost, lost, 2, 3]
     assert numbers(ours.Compose(of.FillGaps(), pairs), dead) == [lost, lost, 2, 3, lost, lost, 0, 1]
     assert numbers(ours.Compose(of.FillGaps(), pairs), dead, True) == [lost, lost, 0, 1, lost, lost, 2, 3]
+    numbered = of.FilterCountGroupedByKey(lambda state: state.rank // 2, lambda size: size == 2)
+    assert numbers(ours.Compose(of.ShiftRanks(), numbered), dead) == [lost, lost, 0, 1, lost, lost, 2, 3]
     long = of.FilterCountGroupedByKey(lambda state: "x" * 80 + str(state.rank // 4), lambda size: size > 2)
     wanted = [lost, lost, 0, 1, lost, lost, lost, lost]
     assert numbers(ours.Compose(of.ShiftRanks(), long, of.ShiftRanks(), pairs), (1, 4, 5)) == [lost] * 8

@@ -244,7 +244,7 @@ class _Keys:
         room = (LABEL_BYTES_MAX + 1) // len(self.asked) - 1
         given = State(state.rank, state.world_size)
         return BETWEEN.join(
-            self._short(key(given) if callable(key) else key, room) for key in self.asked
+            self._short(str(key(given)) if callable(key) else key, room) for key in self.asked
         )
 
     def _short(self, key: str, room: int) -> str:
