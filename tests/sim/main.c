@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim --seeds N --first S [--verbose] [--here]
+/* sim --seeds N --first S [--verbose] [--here], and the same of replica_sim
  *
  * Runs N seeds from S on, each twice. A child process does the work and the parent reads the story
  * from shared memory, so that a crash, a sanitizer's abort or a loop without end is told with its
@@ -21,9 +21,6 @@
 #include "properties.h"
 #include "world.h"
 
-uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, bool verbose);
-void sim_story_print(const struct sim_story *story, uint64_t most);
-
 #define STUCK_SECONDS 60 /* of its own CPU time: a busy machine is no loop without end */
 
 struct options {
@@ -38,12 +35,13 @@ _Noreturn void mst_panic(const char *file, int line, const char *what)
     abort();
 }
 
-static int usage(void)
+static int usage(const char *program)
 {
-    (void)fputs("usage: sim [--seeds N] [--first S] [--verbose] [--here]\n"
-                "exit codes: 0 good, 2 usage, 10 safety, 11 liveness, 12 determinism, 13 crash, "
-                "14 stuck\n",
-                stderr);
+    fprintf(stderr,
+            "usage: %s [--seeds N] [--first S] [--verbose] [--here]\n"
+            "exit codes: 0 good, 2 usage, 10 safety, 11 liveness, 12 determinism, 13 crash, "
+            "14 stuck\n",
+            program);
     return SIM_USAGE;
 }
 
@@ -162,7 +160,7 @@ int main(int argc, char **argv)
     int code;
 
     if ((seeds && !number(seeds, &options.seeds)) || !parse(argc, argv, &options)) {
-        return usage();
+        return usage(argv[0]);
     }
     if (story == MAP_FAILED) {
         perror("mmap");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One run of one seed: faults, then calm, then the audit. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +11,6 @@
 #include "sim.h"
 
 #define EVENTS_MAX UINT64_C(3000000)
-
-void sim_story_print(const struct sim_story *story, uint64_t most)
-{
-    uint64_t from = story->count > SIM_LINES ? story->count - SIM_LINES : 0;
-
-    if (story->count - from > most) {
-        from = story->count - most;
-    }
-    for (uint64_t i = from; i < story->count; i++) {
-        fprintf(stderr, "  %s\n", story->lines[i % SIM_LINES]);
-    }
-}
 
 /* ---- the second phase ---------------------------------------------------------------------------
  */

@@ -325,8 +325,4 @@ void sim_cluster_tell(struct sim *sim); /* what came of it */
 bool sim_cluster_dismisses(const struct sim *sim);
 bool sim_cluster_over(const struct sim *sim); /* its queue is empty, and all is told */
 
-/* run.c: one run of one seed. The digest of all that happened. */
-uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, bool verbose);
-void sim_story_print(const struct sim_story *story, uint64_t most);
-
 #endif

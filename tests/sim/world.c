@@ -216,3 +216,15 @@ void sim_tell(struct sim *sim, const char *format, ...)
         fprintf(stderr, "%s\n", line);
     }
 }
+
+void sim_story_print(const struct sim_story *story, uint64_t most)
+{
+    uint64_t from = story->count > SIM_LINES ? story->count - SIM_LINES : 0;
+
+    if (story->count - from > most) {
+        from = story->count - most;
+    }
+    for (uint64_t i = from; i < story->count; i++) {
+        fprintf(stderr, "  %s\n", story->lines[i % SIM_LINES]);
+    }
+}

@@ -85,4 +85,10 @@ __attribute__((format(printf, 2, 3)))
 #endif
 void sim_tell(struct sim *sim, const char *format, ...);
 
+/* The last lines of the story, at most so many. */
+void sim_story_print(const struct sim_story *story, uint64_t most);
+
+/* One run of a seed: a number for everything that happened. Each simulator has its own. */
+uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, bool verbose);
+
 #endif
