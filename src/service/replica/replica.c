@@ -328,11 +328,13 @@ static struct mst_replica_peer *peer_of(struct mst_replica *replica, uint64_t id
 }
 
 /* One AppendEntries, of entries of which only the first may be a configuration. False: what is
- * behind it must not be received. */
+ * behind it must not be received. The commit index in it is cut to its last entry: given a larger
+ * one with an older message, libraft lets its own fall to that entry. */
 static bool receive_batch(struct mst_replica *replica, struct raft_message *raft,
                           const struct mst_replica_entry *entries, unsigned count)
 {
     struct raft_event event = {.type = RAFT_RECEIVE, .receive = {.message = raft}};
+    const uint64_t commit = raft->append_entries.leader_commit;
     unsigned char *batch = NULL;
     size_t size = 1;
 
@@ -358,12 +360,31 @@ static bool receive_batch(struct mst_replica *replica, struct raft_message *raft
     }
     raft->append_entries.entries = count > 0 ? replica->entries : NULL;
     raft->append_entries.n_entries = count;
+    raft->append_entries.leader_commit =
+        mst_sooner(commit, raft->append_entries.prev_log_index + count);
     (void)mst_replica_step(replica, &event);
+    raft->append_entries.leader_commit = commit;
     raft->append_entries.prev_log_index += count;
     if (count > 0) {
         raft->append_entries.prev_log_term = entries[count - 1].term;
     }
     return !replica->ended;
+}
+
+/* The answer to a leader of an older term. libraft leaves a field of its own one as it was in
+ * memory. */
+static void refuse_stale(struct mst_replica *replica, const struct raft_message *raft,
+                         const struct mst_replica_message *message)
+{
+    const struct mst_replica_message result = {
+        .type = MST_REPLICA_APPEND_RESULT,
+        .append_result = {.term = replica->term,
+                          .rejected = message->append.prev_index,
+                          .last_index = 0,
+                          .features = 1,
+                          .capacity = UINT16_MAX}};
+
+    mst_replica_post(replica, raft->server_id, raft->server_address, &result);
 }
 
 /* libraft takes a configuration in the midst of a batch for the first entry of that: cut in front
@@ -374,6 +395,10 @@ static void receive_append(struct mst_replica *replica, struct raft_message *raf
     struct mst_slice rest = message->append.entries;
     unsigned begin = 0, count = 0;
 
+    if (message->append.term < replica->term) {
+        refuse_stale(replica, raft, message);
+        return;
+    }
     raft->append_entries.term = message->append.term;
     raft->append_entries.prev_log_index = message->append.prev_index;
     raft->append_entries.prev_log_term = message->append.prev_term;
