@@ -43,6 +43,7 @@ bench: deps
 
 sim: build
 	@build/dev/bin/sim --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
+	@[ ! -x build/dev/bin/replica_sim ] || build/dev/bin/replica_sim --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
 soak: build
 	@tools/soak $(if $(KILLS),--kills $(KILLS)) $(if $(MINUTES),--minutes $(MINUTES)) \

@@ -214,6 +214,30 @@ struct sim_proc;
     X(GENERATION_KEY, SAFETY, "a key of a generation's key space was written in that generation")  \
     X(WATCH_FORWARD, SAFETY, "a watch never shows an older state of a key after a newer one")      \
     X(REVISION_GROWS, SAFETY, "what the watches of a job show reaches further each time")          \
+    /* Replicas */                                                                                 \
+    X(TOLD_COMMITTED, SAFETY,                                                                      \
+      "a service answers only what is committed: the entry of the turn is in the log of every "    \
+      "later leader, with the same term")                                                          \
+    X(TOLD_STAYS, SAFETY,                                                                          \
+      "over all changes of the leader an answer agrees with every other one, and with the order "  \
+      "in time: what was written or read is there for each call that begins later, once")          \
+    X(ONE_LOG, SAFETY, "an index that is committed has the same term and bytes on every replica")  \
+    X(SAME_STATE, SAFETY, "all replicas that have applied an index have the same state there")     \
+    X(LEADER_ONE, SAFETY, "a term has one leader")                                                 \
+    X(VOTE_ONCE, SAFETY,                                                                           \
+      "an id votes once in a term, also over the death of its process and of its host")            \
+    X(CORE_TIME, SAFETY, "the time of the core never goes back, whoever leads")                    \
+    X(LEASE_KEPT, SAFETY,                                                                          \
+      "a member that could reach a service that serves for 0.6 of a lease is neither stopped "     \
+      "nor given up")                                                                              \
+    X(STOPS_FIRST, SAFETY,                                                                         \
+      "a member that runs has stopped before the service gives it up, on whatever host")           \
+    X(DIGEST_STOPS, SAFETY,                                                                        \
+      "a replica whose state differs does not go on behind the next digest in the log")            \
+    X(LEADS_AGAIN, LIVENESS, "ten election timeouts after the faults a service serves")            \
+    X(VOTERS_WANTED, LIVENESS,                                                                     \
+      "after the faults there are as many voters as are wanted, and all of them are alive")        \
+    X(CATCHES_UP, LIVENESS, "after the faults each voter has applied what the leader has")         \
     /* After the faults */                                                                         \
     X(CONVERGES, LIVENESS, "after the faults every job ends in bounded time")                      \
     X(CALLS_END, LIVENESS, "after the faults every call that can end, ends")                       \
