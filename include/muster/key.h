@@ -145,7 +145,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_batch_append(muster_batch *batch
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_delete(muster_batch *batch, const char *key);
 
 /* Applies the batch. On failure nothing was written, and the status is that of the first write that
- * failed, whose key the text has. An empty batch is EINVAL. The batch may be applied again. Since 0.1. */
+ * failed, whose key the text has. An empty batch is EINVAL. The batch may be applied again. Since
+ * 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_apply(muster_client *client,
                                                             const muster_batch *batch,
                                                             int64_t timeout_ms,

@@ -42,7 +42,8 @@ struct mst_cluster_config {
     uint64_t series_grace_ns;                    /* of all, when a series ends */
     uint64_t start_delay_ns, start_delay_max_ns; /* 0: no delay; no limit */
     uint64_t unknown_grace_ns;
-    uint32_t workers_expected; /* once so many are connected, no other is waited for; 0: not known */
+    uint32_t
+        workers_expected; /* once so many are connected, no other is waited for; 0: not known */
     uint64_t backoff_ns, backoff_max_ns; /* between attempts of a closure that failed */
     uint64_t watchdog_ns;                /* 0: off */
     uint64_t seed;                       /* of the jitter */
