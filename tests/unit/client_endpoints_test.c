@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "client/machine.h"
-#include "client/shell/targets.h"
+#include "client/shell/driver/targets.h"
 #include "client_stage.h"
 
 /* At endpoint 0, with its OPEN on the way. */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "client/shell/driver.h"
+#include "client/shell/driver/driver.h"
 #include "failing_mem.h"
 #include "net/lookup.h"
 

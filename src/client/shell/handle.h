@@ -11,7 +11,7 @@
 #include "base/list.h"
 #include "base/panic.h"
 #include "base/text.h"
-#include "client/shell/driver.h"
+#include "client/shell/driver/driver.h"
 #include "client/shell/internal.h"
 #include "net/tls.h"
 

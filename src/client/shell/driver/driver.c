@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "client/shell/driver.h"
+#include "client/shell/driver/driver.h"
 
 #include <errno.h>
 #include <string.h>

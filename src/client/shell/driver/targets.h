@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_CLIENT_SHELL_TARGETS_H
-#define MST_CLIENT_SHELL_TARGETS_H
+#ifndef MST_CLIENT_SHELL_DRIVER_TARGETS_H
+#define MST_CLIENT_SHELL_DRIVER_TARGETS_H
 
 /* The addresses at which a client looks for its service: those that it was given, and those that
  * the service names. Of each its lookup and its failures, which last when the list changes. */

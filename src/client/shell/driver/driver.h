@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_CLIENT_SHELL_DRIVER_H
-#define MST_CLIENT_SHELL_DRIVER_H
+#ifndef MST_CLIENT_SHELL_DRIVER_DRIVER_H
+#define MST_CLIENT_SHELL_DRIVER_DRIVER_H
 
 /* Carries out the effects of the client machine on one socket. It never blocks and has no lock: the
  * library calls it under its own, and polls what mst_driver_interest returns without it. */
@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "client/client.h"
-#include "client/shell/targets.h"
+#include "client/shell/driver/targets.h"
 #include "net/endpoint.h"
 #include "net/tls.h"
 

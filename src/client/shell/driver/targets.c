@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/shell/targets.h"
+#include "client/shell/driver/targets.h"
 
 #include <string.h>
 
