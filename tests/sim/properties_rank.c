@@ -329,6 +329,13 @@ static bool is_death(const struct muster_fault *fault)
     return mst_cause_is_death((enum mst_cause)fault->kind);
 }
 
+/* It stands before a failure that was reported earlier, and has its time: its own was later. */
+static bool was_moved(const struct mst_record_list *faults, uint32_t death)
+{
+    return death + 1 < faults->count && faults->first[death + 1].kind == MUSTER_FAULT_FAILED &&
+           faults->first[death + 1].after_ms == faults->first[death].after_ms;
+}
+
 /* CAUSE_FIRST. Milliseconds are rounded down. */
 static void check_cause(struct sim *sim, const struct mst_restart_effect *effect)
 {
@@ -337,7 +344,8 @@ static void check_cause(struct sim *sim, const struct mst_restart_effect *effect
     for (uint32_t i = 0; i < effect->faults->count; i++) {
         for (uint32_t j = i + 1; j < effect->faults->count; j++) {
             if (first[i].kind == MUSTER_FAULT_FAILED && first[i].detector < 0 &&
-                is_death(&first[j]) && first[j].index != first[i].index &&
+                is_death(&first[j]) && !was_moved(effect->faults, j) &&
+                first[j].index != first[i].index &&
                 first[j].after_ms - first[i].after_ms < MST_SECONDARY_MS) {
                 sim_fail(sim, SIM_P_CAUSE_FIRST, "record %u: #%u failed; %u: death of #%u", i,
                          first[i].index, j, first[j].index);

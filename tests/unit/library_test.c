@@ -201,7 +201,7 @@ static void a_batch_is_applied_whole(void **state)
     assert_int_equal(muster_batch_put(batch, "", bytes_of("1")), MUSTER_EINVAL);
     library_ok(muster_batch_apply(client, batch, LIMIT_MS, &err), &err);
     assert_int_equal(muster_batch_apply(client, batch, LIMIT_MS, &err), MUSTER_EEXISTS); /* c */
-    assert_string_equal(err.text, "apply a batch of 5 writes: the key exists already");
+    assert_string_equal(err.text, "apply a batch of 5 writes: 'c': the key exists already");
     library_ok(muster_key_get(client, "b", NULL, 0, &value, &err), &err);
     assert_string_equal(muster_value_data(value), "5"); /* and not 10 */
     muster_value_free(value);

@@ -310,6 +310,7 @@ static struct mst_process *add(struct stage *stage, uint32_t index, bool joined)
                                     .index = index,
                                     .attempt = stage->places[index].attempts++,
                                     .joined = joined,
+                                    .error_fd = -1,
                                     .end = MST_PROCESS_GONE};
     in = mst_output_open(stage->job.output, index, STDOUT_FILENO,
                          (struct mst_output_file){.fd = -1}, &process->out);
