@@ -157,6 +157,24 @@ static void an_address_under_a_new_id_takes_the_old_ones_place(void **state)
     is(&stage, MST_VOTERS_NONE, 0);
 }
 
+/* The former and the new id of a replica that has begun anew are both present. The address is that
+ * of a member, or of one candidate: a configuration has each address once. */
+static void an_address_becomes_a_member_once(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    init(&stage, 3, 2);
+    stage.present[2] = (struct mst_voters_present){.id = 11, .address = stage.addresses[0]};
+    stage.present[3] = (struct mst_voters_present){.id = 12, .address = stage.addresses[1]};
+    stage.wanted.count = 4;
+    is(&stage, MST_VOTERS_NONE, 0); /* two addresses: one voter */
+    stage.present[4] = (struct mst_voters_present){.id = 3, .address = stage.addresses[2]};
+    stage.wanted.count = 5;
+    is(&stage, MST_VOTERS_ADD, 2);
+    is(&stage, MST_VOTERS_ADD, 3);
+}
+
 /* Replicas on one host do not become voters together. */
 static void voters_are_on_different_hosts(void **state)
 {
@@ -273,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_dead_voter_is_replaced_not_removed),
         cmocka_unit_test(a_standby_that_is_not_needed_goes),
         cmocka_unit_test(an_address_under_a_new_id_takes_the_old_ones_place),
+        cmocka_unit_test(an_address_becomes_a_member_once),
         cmocka_unit_test(voters_are_on_different_hosts),
         cmocka_unit_test(a_silent_standby_is_not_promoted),
         cmocka_unit_test(any_coming_and_going_ends_well),

@@ -124,10 +124,29 @@ static bool host_is_taken(const struct view *view, size_t candidate)
     return false;
 }
 
+/* A configuration has each address once. While the former id of a replica that has begun anew is
+ * still present, its address is that of two. */
+static bool address_is_taken(const struct view *view, size_t candidate)
+{
+    struct mst_slice address = mst_slice_text(view->wanted->present[candidate].address);
+
+    for (size_t i = 0; i < view->servers->count; i++) {
+        if (mst_slice_is(address, view->servers->of[i].address)) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < candidate; i++) {
+        if (mst_slice_is(address, view->wanted->present[i].address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_candidate(const struct view *view, size_t i)
 {
     return !mst_replica_servers_find(view->servers, view->wanted->present[i].id) &&
-           !host_is_taken(view, i);
+           !host_is_taken(view, i) && !address_is_taken(view, i);
 }
 
 static size_t candidates(const struct view *view)
