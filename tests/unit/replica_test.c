@@ -229,6 +229,49 @@ static void a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut(void **state)
     assert_int_equal(stage->nodes[away].state.digest, stage->nodes[leader].state.digest);
 }
 
+/* An offer from a leader, of a snapshot of its term, ahead of all that is in the log. */
+static void receive_offer(struct stage *stage, size_t to, size_t from, uint64_t term,
+                          uint64_t bytes)
+{
+    static unsigned char configuration[MST_REPLICA_CONFIGURATION_MAX];
+    struct mst_replica_message offer = {.type = MST_REPLICA_SNAPSHOT};
+    struct mst_replica_status status;
+
+    stage_status(stage, to, &status);
+    mst_replica_configuration_write(configuration, status.servers);
+    offer.snapshot.term = term;
+    offer.snapshot.about = (struct mst_replica_snapshot){
+        .index = status.last + 100,
+        .term = term,
+        .configuration_index = 1,
+        .configuration =
+            mst_slice_of(configuration, mst_replica_configuration_bytes(status.servers)),
+        .bytes = bytes};
+    mst_replica_receive(stage->nodes[to].replica, stage->now_ns, stage->nodes[from].id,
+                        stage->nodes[from].address, &offer);
+}
+
+/* A leader of a later term offers its snapshot before its first heartbeat has come. The offer is
+ * ignored, since the log has nothing of that term yet; after the heartbeat it is taken. */
+static void an_offer_waits_for_its_term(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), follower = other_than(leader);
+    const struct mst_replica_message heartbeat = {.type = MST_REPLICA_APPEND,
+                                                  .append = {.term = 1000}};
+    struct mst_replica *replica = stage->nodes[follower].replica;
+    struct mst_replica_status status;
+
+    receive_offer(stage, follower, leader, 1000, 10);
+    stage_status(stage, follower, &status);
+    assert_int_equal(status.receiving, 0);
+    mst_replica_receive(replica, stage->now_ns, stage->nodes[leader].id,
+                        stage->nodes[leader].address, &heartbeat);
+    receive_offer(stage, follower, leader, 1000, 10);
+    stage_status(stage, follower, &status);
+    assert_int_equal(status.receiving, status.last + 100);
+}
+
 /* All replicas are killed after snapshots and begin again on their disks: the state is that of
  * before, and the group goes on. */
 static void a_group_begins_again_on_its_disks(void **state)
@@ -713,6 +756,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(large_entries_are_sent_one_by_one, begin_three, end),
         cmocka_unit_test_setup_teardown(a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut,
                                         begin_three, end),
+        cmocka_unit_test_setup_teardown(an_offer_waits_for_its_term, begin_three, end),
         cmocka_unit_test_setup_teardown(a_group_begins_again_on_its_disks, begin_three, end),
         cmocka_unit_test_setup_teardown(an_own_snapshot_yields_to_the_leaders, begin_three, end),
         cmocka_unit_test_setup_teardown(the_lead_is_handed_over, begin_three, end),

@@ -155,7 +155,9 @@ void mst_replica_offered(struct mst_replica *replica, uint64_t peer, const char 
     const struct mst_replica_snapshot *about = &message->snapshot.about;
     uint64_t patience_ns = (uint64_t)replica->config.election_ms * NS_PER_MS;
 
-    if (message->snapshot.term < replica->term) {
+    /* A later term comes with the leader's heartbeat, and with the answer to that the next offer:
+     * nothing is kept of a term that the log does not have. */
+    if (message->snapshot.term != replica->term) {
         return;
     }
     if (is_known(replica, about)) {
