@@ -272,6 +272,30 @@ static void an_offer_waits_for_its_term(void **state)
     assert_int_equal(status.receiving, status.last + 100);
 }
 
+/* A piece goes beyond the size of the snapshot that was offered. It is not kept: a snapshot takes
+ * no more room than its offer says. */
+static void a_piece_beyond_the_offer_is_not_kept(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), follower = other_than(leader);
+    struct mst_replica_message piece = {.type = MST_REPLICA_PIECE};
+    struct mst_replica_status status;
+
+    stage_status(stage, follower, &status);
+    receive_offer(stage, follower, leader, status.term, 10);
+    piece.piece.index = status.last + 100;
+    piece.piece.term = status.term;
+    piece.piece.bytes = mst_slice_text("1234567");
+    for (unsigned i = 0; i < 2; i++) {
+        piece.piece.offset = 7 * i;
+        mst_replica_receive(stage->nodes[follower].replica, stage->now_ns, stage->nodes[leader].id,
+                            stage->nodes[leader].address, &piece);
+        stage_status(stage, follower, &status);
+        assert_int_equal(status.received_bytes, i == 0 ? 7 : 0);
+        assert_int_equal(status.receiving != 0, i == 0);
+    }
+}
+
 /* All replicas are killed after snapshots and begin again on their disks: the state is that of
  * before, and the group goes on. */
 static void a_group_begins_again_on_its_disks(void **state)
@@ -757,6 +781,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut,
                                         begin_three, end),
         cmocka_unit_test_setup_teardown(an_offer_waits_for_its_term, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_piece_beyond_the_offer_is_not_kept, begin_three, end),
         cmocka_unit_test_setup_teardown(a_group_begins_again_on_its_disks, begin_three, end),
         cmocka_unit_test_setup_teardown(an_own_snapshot_yields_to_the_leaders, begin_three, end),
         cmocka_unit_test_setup_teardown(the_lead_is_handed_over, begin_three, end),

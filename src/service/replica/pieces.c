@@ -121,8 +121,9 @@ void mst_replica_got_piece(struct mst_replica *replica, uint64_t peer,
         mst_replica_saving_put_bytes(saving) != message->piece.offset) {
         return; /* an older one, or twice the same */
     }
-    if (mst_replica_saving_put(saving, message->piece.bytes) != MUSTER_OK) {
-        forget(replica); /* no room: it is offered again */
+    if (message->piece.bytes.size > replica->receiving.bytes - message->piece.offset ||
+        mst_replica_saving_put(saving, message->piece.bytes) != MUSTER_OK) {
+        forget(replica); /* more than was offered, or no room: it is offered again */
         return;
     }
     if (message->piece.last) {
