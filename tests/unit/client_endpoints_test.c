@@ -192,8 +192,8 @@ static void given(struct mst_targets *targets, const char *list)
 static void assert_list(struct mst_targets *targets, const char *named, enum mst_targets_tcp tcp,
                         uint32_t used, const char *expected)
 {
-    uint32_t was[MST_ENDPOINTS_MAX];
-    char list[MST_ENDPOINTS_MAX * MST_ADDRESS_TEXT] = "";
+    uint32_t was[MST_TARGETS_MAX];
+    char list[MST_TARGETS_MAX * MST_ADDRESS_TEXT] = "";
     struct mst_text text = mst_text_in(list, sizeof list);
     struct mst_targets before = *targets;
     bool changed = mst_targets_take(targets, mst_slice_text(named), tcp, used, was);
@@ -257,25 +257,33 @@ static void unusable_addresses_are_left_out(void **state)
     mst_targets_fini(&targets);
 }
 
-/* The service names more addresses than a client keeps. The first 15 are taken, and the address in
- * use. */
+/* The service names more addresses than a client keeps. As many are taken as leave room for all of
+ * `MUSTER_ADDR`, of which there are 16, and the address in use: 15. */
 static void the_list_is_bounded(void **state)
 {
-    char named[400] = "", expected[400] = "";
-    struct mst_text text = mst_text_in(named, sizeof named);
-    struct mst_text wanted = mst_text_in(expected, sizeof expected);
+    char named[400] = "x:1,", expected[400] = "x:1,", list[400] = "";
+    struct mst_text text = mst_text_in(named + 4, sizeof named - 4);
+    struct mst_text wanted = mst_text_in(expected + 4, sizeof expected - 4);
+    struct mst_text user = mst_text_in(list, sizeof list);
     struct mst_targets targets;
 
     (void)state;
     for (int i = 1; i <= 40; i++) {
         mst_text_format(&text, "%sh:%d", i > 1 ? "," : "", i);
-        if (i < (int)MST_ENDPOINTS_MAX) {
+        if (i < 15) {
             mst_text_format(&wanted, "h:%d,", i);
         }
     }
-    mst_text_add(&wanted, "a:1");
-    given(&targets, "b:1,a:1");
-    assert_list(&targets, named, MST_TARGETS_ANY_TCP, 1, expected);
+    for (int i = 1; i <= (int)MST_ENDPOINTS_MAX; i++) {
+        mst_text_format(&user, "%sg:%d", i > 1 ? "," : "", i);
+    }
+    mst_text_add(&wanted, "u:1,");
+    mst_text_add(&wanted, list);
+    given(&targets, list);
+    assert_true(mst_targets_take(&targets, mst_slice_text("u:1"), MST_TARGETS_ANY_TCP, 0,
+                                 (uint32_t[MST_TARGETS_MAX]){0}));
+    assert_list(&targets, named, MST_TARGETS_ANY_TCP, 0, expected);
+    assert_int_equal(targets.count, MST_TARGETS_MAX);
     mst_targets_fini(&targets);
 }
 

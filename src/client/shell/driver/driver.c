@@ -516,7 +516,7 @@ struct pollfd mst_driver_interest(const struct mst_driver *driver, uint64_t *epo
 /* The service says where it is. */
 static void take_targets(struct mst_driver *driver, struct mst_slice named)
 {
-    uint32_t was[MST_ENDPOINTS_MAX];
+    uint32_t was[MST_TARGETS_MAX];
     char line[LINE_ROOM];
     struct mst_text text = mst_text_in(line, sizeof(line));
 

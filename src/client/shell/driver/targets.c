@@ -5,6 +5,8 @@
 
 #include "client/client.h"
 
+_Static_assert(MST_TARGETS_MAX <= MST_CLIENT_ENDPOINTS_MAX, "a client counts all of them");
+
 void mst_targets_init(struct mst_targets *targets, const struct mst_endpoints *given)
 {
     memset(targets, 0, sizeof(*targets));
@@ -55,8 +57,8 @@ void mst_targets_say(const struct mst_targets *targets, struct mst_text *text)
 /* The next list: where each of its targets was, and the addresses of the new ones. */
 struct next_list {
     uint32_t count;
-    uint32_t was[MST_ENDPOINTS_MAX];
-    struct mst_slice fresh[MST_ENDPOINTS_MAX];
+    uint32_t was[MST_TARGETS_MAX];
+    struct mst_slice fresh[MST_TARGETS_MAX];
 };
 
 static void add_old(struct next_list *next, uint32_t old)
@@ -66,9 +68,7 @@ static void add_old(struct next_list *next, uint32_t old)
             return;
         }
     }
-    if (next->count < MST_ENDPOINTS_MAX) {
-        next->was[next->count++] = old;
-    }
+    next->was[next->count++] = old;
 }
 
 static void add_fresh(struct next_list *next, struct mst_slice text)
@@ -92,11 +92,23 @@ static bool is_usable(struct mst_slice text, enum mst_targets_tcp tcp, bool by_t
     return address.kind == MST_ADDRESS_UNIX ? !by_tcp : tcp != MST_TARGETS_NO_TCP;
 }
 
-/* The last one is kept for the target in use. */
+static uint32_t given_of(const struct mst_targets *targets)
+{
+    uint32_t given = 0;
+
+    for (uint32_t i = 0; i < targets->count; i++) {
+        given += targets->at[i].given;
+    }
+    return given;
+}
+
+/* Behind them is room for the target in use and the given ones. */
 static void add_named(struct next_list *next, const struct mst_targets *targets,
                       struct mst_slice named, enum mst_targets_tcp tcp, bool by_tcp)
 {
-    while (named.size > 0 && next->count < MST_ENDPOINTS_MAX - 1) {
+    uint32_t most = MST_TARGETS_MAX - 1 - given_of(targets);
+
+    while (named.size > 0 && next->count < most) {
         struct mst_slice one = mst_slice_cut(&named, ',');
         uint32_t old = find(targets, one);
 
@@ -139,7 +151,7 @@ static void rearrange(struct mst_targets *targets, const struct next_list *next)
 }
 
 bool mst_targets_take(struct mst_targets *targets, struct mst_slice named, enum mst_targets_tcp tcp,
-                      uint32_t used, uint32_t was[MST_ENDPOINTS_MAX])
+                      uint32_t used, uint32_t was[MST_TARGETS_MAX])
 {
     struct next_list next = {.count = 0};
 

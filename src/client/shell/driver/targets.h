@@ -16,8 +16,11 @@ struct mst_targets_one {
     bool given;                /* by the user: it stays in the list for ever */
 };
 
+/* The given addresses, the one in use, and of the named ones as many as fit. */
+#define MST_TARGETS_MAX (2 * MST_ENDPOINTS_MAX)
+
 struct mst_targets {
-    struct mst_targets_one at[MST_ENDPOINTS_MAX];
+    struct mst_targets_one at[MST_TARGETS_MAX];
     uint32_t count;
 };
 
@@ -36,7 +39,7 @@ void mst_targets_fini(struct mst_targets *targets);
  * TCP: it is one of another host. False: nothing usable is named, or the list was the same. Else
  * was[i] is where target i was before, or MST_CLIENT_ENDPOINT_NEW. */
 bool mst_targets_take(struct mst_targets *targets, struct mst_slice named, enum mst_targets_tcp tcp,
-                      uint32_t used, uint32_t was[MST_ENDPOINTS_MAX]);
+                      uint32_t used, uint32_t was[MST_TARGETS_MAX]);
 
 /* The target with the first address of `named` that is in the list; `count`: none. */
 uint32_t mst_targets_find(const struct mst_targets *targets, struct mst_slice named);
