@@ -704,6 +704,72 @@ static void a_snapshot_without_its_configuration_is_noticed(void **state)
     assert_non_null(strstr(node->reason, "has no configuration"));
 }
 
+static void damage_state(struct stage_node *node)
+{
+    struct fake_file *file = fake_disk_find(&node->disk, "0000000001.state");
+
+    assert_non_null(file);
+    file->bytes[file->size / 2] ^= 1;
+}
+
+/* The leader's snapshot was damaged on its disk, and a follower needs it. The leader ends and names
+ * the file and the place, and the follower has the snapshot of the next leader. */
+static void a_damaged_snapshot_ends_its_leader(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader, away;
+
+    for (size_t i = 0; i < 3; i++) {
+        stage_down(stage, i);
+        stage->trailing = 2;
+        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
+    }
+    leader = stage_leader(stage);
+    away = other_than(leader);
+    stage_cut(stage, away, true);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(stage_put(stage, leader, "entry"));
+    }
+    stage_follow(stage, 3 - leader - away, leader);
+    stage_snapshot(stage, leader);
+    stage_snapshot(stage, 3 - leader - away);
+    damage_state(&stage->nodes[leader]);
+    stage_cut(stage, away, false);
+    stage_run(stage, 10 * STAGE_ELECTION_MS);
+    assert_int_equal(stage->nodes[leader].ended, MST_REPLICA_FAILED);
+    assert_non_null(strstr(stage->nodes[leader].reason, "0000000001.state is damaged at offset"));
+    leader = stage_leader(stage);
+    assert_true(stage_put(stage, leader, "more"));
+    stage_follow(stage, away, leader);
+    assert_int_equal(stage->nodes[away].restored, 1);
+}
+
+/* An own snapshot is damaged before it is taken. The replica ends, and the line names the file and
+ * the place. */
+static void a_damaged_own_snapshot_is_named(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage);
+    struct stage_node *node = &stage->nodes[leader];
+    struct mst_replica_snapshot about;
+    struct mst_replica_saving *saving;
+    struct fake_file *file;
+
+    assert_true(stage_put(stage, leader, "one"));
+    assert_int_equal(mst_replica_snapshot_begin(node->replica, &about), MUSTER_OK);
+    assert_int_equal(mst_replica_log_save(node->log, &about, &saving), MUSTER_OK);
+    assert_int_equal(mst_replica_saving_put(saving, mst_slice_text("state")), MUSTER_OK);
+    assert_int_equal(mst_replica_saving_close(saving), MUSTER_OK);
+    file = fake_disk_find(&node->disk, "0000000001.state");
+    assert_non_null(file);
+    file->bytes[file->size - 1] ^= 1;
+    mst_replica_snapshot_end(node->replica, stage->now_ns, true);
+    stage_carry(stage);
+    assert_int_equal(node->ended, MST_REPLICA_FAILED);
+    assert_non_null(strstr(node->reason, "its snapshot cannot be taken"));
+    assert_non_null(strstr(node->reason, "0000000001.state is damaged at offset"));
+}
+
 /* ---- memory ---- */
 
 /* A life of the group: election, entries, growth, a snapshot that is installed. Where memory fails
@@ -800,6 +866,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_committed_entry_is_never_replaced, begin_three, end),
         cmocka_unit_test_setup_teardown(a_snapshot_without_its_configuration_is_noticed,
                                         begin_three, end),
+        cmocka_unit_test_setup_teardown(a_damaged_snapshot_ends_its_leader, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_damaged_own_snapshot_is_named, begin_three, end),
         cmocka_unit_test_setup_teardown(memory_may_fail_anywhere, begin_failing, end),
     };
 

@@ -65,10 +65,13 @@ static bool fill_entries(struct mst_replica *replica, struct mst_replica_outgoin
     return true;
 }
 
+/* A state that cannot be read ends the replica: the next leader has another one. */
 static bool fill_piece(struct mst_replica *replica, struct mst_replica_message *message)
 {
     const struct mst_replica_snapshot *about = mst_replica_log_snapshot(replica->log);
     uint64_t offset = message->piece.offset;
+    struct muster_error err;
+    muster_status status;
     uint64_t size;
 
     if (about->index != message->piece.index || about->term != message->piece.term ||
@@ -79,8 +82,12 @@ static bool fill_piece(struct mst_replica *replica, struct mst_replica_message *
     size = size < MST_REPLICA_PIECE_MAX ? size : MST_REPLICA_PIECE_MAX;
     message->piece.last = offset + size == about->bytes;
     message->piece.bytes = mst_slice_of(replica->piece, size);
-    return mst_replica_log_read(replica->log, about->index, offset, replica->piece, size, NULL) ==
-           MUSTER_OK;
+    status = mst_replica_log_read(replica->log, about->index, offset, replica->piece, size, &err);
+    if (status != MUSTER_OK) {
+        MST_REPLICA_END(replica, MST_REPLICA_FAILED, status, "replica %llu: %s",
+                        (unsigned long long)replica->id, err.text);
+    }
+    return status == MUSTER_OK;
 }
 
 /* The whole message; false: it is not to be sent after all. */
@@ -116,6 +123,9 @@ static bool next_send(struct mst_replica *replica)
         bool whole = fill(replica, out, &message);
         struct mst_slice before = mst_buffer_content(&replica->buffer);
 
+        if (replica->queue_count == 0) { /* ended by that */
+            return false;
+        }
         mst_buffer_take(&replica->buffer, before.size);
         whole = whole && mst_replica_message_write(&replica->buffer, &message) == MUSTER_OK;
         replica->effect =

@@ -773,7 +773,9 @@ static void take_snapshot(struct mst_replica *replica, struct mst_replica_saving
     }
     status = mst_replica_log_take(replica->log, saving, &err);
     if (status != MUSTER_OK) {
-        fail(replica, status, "its snapshot cannot be taken");
+        MST_REPLICA_END(replica, MST_REPLICA_FAILED, status,
+                        "replica %llu: its snapshot cannot be taken: %s",
+                        (unsigned long long)replica->id, err.text);
         return;
     }
     about = mst_replica_log_snapshot(replica->log);
