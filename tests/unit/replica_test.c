@@ -429,6 +429,30 @@ static void a_group_grows_and_replaces_a_dead_voter(void **state)
     assert_true(stage_put(stage, stage_leader(stage), "and without the next"));
 }
 
+/* A replica waits to be added to a group, has its term, and none of its entries. It begins again as
+ * a founder: it founds nothing, since it belongs to that group, and waits. */
+static void a_replica_with_a_term_founds_nothing(void **state)
+{
+    struct stage *stage = *state;
+    const struct mst_replica_message heartbeat = {.type = MST_REPLICA_APPEND,
+                                                  .append = {.term = 7}};
+    struct mst_replica_servers found = {
+        .count = 1, .of = {{.id = stage->nodes[1].id, .role = MST_REPLICA_VOTER}}};
+    struct mst_replica_status status;
+
+    (void)snprintf(found.of[0].address, sizeof found.of[0].address, "%s", stage->nodes[1].address);
+    mst_replica_receive(stage->nodes[1].replica, stage->now_ns, stage->nodes[0].id,
+                        stage->nodes[0].address, &heartbeat);
+    stage_carry(stage);
+    stage_down(stage, 1);
+    assert_int_equal(stage_up(stage, 1, &found), MUSTER_OK);
+    stage_run(stage, 5 * STAGE_ELECTION_MS);
+    stage_status(stage, 1, &status);
+    assert_int_equal(status.state, MST_REPLICA_FOLLOWER);
+    assert_int_equal(status.term, 7);
+    assert_int_equal(status.last, 0);
+}
+
 /* The only voter of a group that begins again leads a new term, so that an entry that it sent and
  * had not written is never taken for another one. */
 static void a_group_of_one_begins_a_new_term(void **state)
@@ -852,6 +876,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_own_snapshot_yields_to_the_leaders, begin_three, end),
         cmocka_unit_test_setup_teardown(the_lead_is_handed_over, begin_three, end),
         cmocka_unit_test_setup_teardown(a_group_grows_and_replaces_a_dead_voter, begin_one, end),
+        cmocka_unit_test_setup_teardown(a_replica_with_a_term_founds_nothing, begin_one, end),
         cmocka_unit_test_setup_teardown(a_group_of_one_begins_a_new_term, begin_one, end),
         cmocka_unit_test_setup_teardown(an_entry_of_an_older_term_is_not_the_next_leaders,
                                         begin_three, end),

@@ -151,6 +151,13 @@ static void fail(struct mst_replica *replica, muster_status status, const char *
                                                 : "the disk failed");
 }
 
+/* A founder that was killed while it founded has no entry, but a file. A term is of a group that
+ * exists, of which this replica has no entry yet. */
+static bool has_promised_nothing(const struct mst_replica_log *log)
+{
+    return mst_replica_log_last(log) == 0 && mst_replica_log_term(log) == 0;
+}
+
 /* The same first entry on each of its members. */
 static void found(struct mst_replica *replica)
 {
@@ -296,7 +303,7 @@ void mst_replica_start(struct mst_replica *replica, uint64_t now_ns)
     if (!mst_replica_enter(replica, now_ns)) {
         return;
     }
-    if (replica->config.found && mst_replica_log_last(replica->log) == 0) {
+    if (replica->config.found && has_promised_nothing(replica->log)) {
         found(replica);
     }
     replica->config.found = NULL; /* it was the caller's */

@@ -56,8 +56,9 @@ struct mst_replica_config {
     const char *address;  /* where this service listens; copied */
 
     /* The first configuration of a group, which is in its first entry: the same on each of these.
-     * It is used only if the log is fresh. NULL: this replica waits until a leader adds it. A
-     * folder that was thrown away belongs to a member of a group that exists: NULL then. */
+     * It is used only if the log has neither an entry nor a term. NULL: this replica waits until a
+     * leader adds it. A folder that was thrown away belongs to a member of a group that exists:
+     * NULL then. */
     const struct mst_replica_servers *found;
 
     uint64_t trailing; /* entries kept behind a snapshot, so that one that is a little behind needs
