@@ -504,7 +504,9 @@ static void refuses(struct stage *stage, const char *words)
     if (!strstr(stage->err.text, words) || strchr(stage->err.text, '\n')) {
         fail_msg("%s", stage->err.text);
     }
-    assert_non_null(strstr(stage->err.text, "joins as a new replica"));
+    assert_non_null(
+        strstr(stage->err.text, "move the folder away: it then joins as a new replica"));
+    assert_null(strstr(stage->err.text, "copy"));
 }
 
 /* The last bytes of the log are torn. They are cut, with a line, and what was before them is
@@ -531,7 +533,8 @@ static void a_torn_tail_is_cut(void **state)
 }
 
 /* A byte before others that were promised is another one. The log is refused with the file and the
- * place, and nothing is removed. */
+ * place, and nothing is removed. The line says to move the folder away, and nothing of a copy: an
+ * older one has forgotten votes. */
 static void damage_is_refused_with_its_place(void **state)
 {
     struct stage *stage = *state;

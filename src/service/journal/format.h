@@ -67,7 +67,7 @@ enum mst_record_type {
     /* of a replica's log: a term in the place of the time, an index or id in that of conn */
     MST_RECORD_SEGMENT = 48, /* the first of a file; conn: the id of the replica */
     MST_RECORD_ENTRY = 49,   /* flags: its type; body: its bytes */
-    MST_RECORD_VOTE = 50,    /* conn: who has the vote in this term; 0: nobody */
+    MST_RECORD_VOTE = 50,    /* conn: the replica with the vote in this term; 0: none */
     MST_RECORD_ABOUT = 51    /* the first of a state: its last entry; body: the configuration */
 };
 

@@ -43,7 +43,8 @@ struct recovery {
 };
 
 #define CANNOT "cannot recover the log of this replica from %s: "
-#define REMEDY "put back a whole copy, or move the folder away: it then joins as a new replica"
+/* An older copy would have forgotten votes. */
+#define REMEDY "move the folder away: it then joins as a new replica"
 
 /* ---- errors ---- */
 
