@@ -206,6 +206,26 @@ static void a_silent_standby_is_not_promoted(void **state)
     is(&stage, MST_VOTERS_NONE, 0);
 }
 
+/* The leader cannot reach a replica whose process runs. Another one is added beside it, and when
+ * there are enough voters the silent one goes. */
+static void a_silent_standby_is_not_waited_for(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    init(&stage, 3, 4);
+    is(&stage, MST_VOTERS_ADD, 2);
+    stage.progress[1].heard = false;
+    is(&stage, MST_VOTERS_ADD, 3);
+    is(&stage, MST_VOTERS_ADD, 4);
+    is(&stage, MST_VOTERS_CATCH_UP, 3);
+    is(&stage, MST_VOTERS_CATCH_UP, 4);
+    is(&stage, MST_VOTERS_PROMOTE, 3);
+    is(&stage, MST_VOTERS_PROMOTE, 4);
+    is(&stage, MST_VOTERS_REMOVE, 2);
+    is(&stage, MST_VOTERS_NONE, 0);
+}
+
 static size_t alive_voters(const struct stage *stage)
 {
     size_t alive = 0;
@@ -294,6 +314,7 @@ int main(void)
         cmocka_unit_test(an_address_becomes_a_member_once),
         cmocka_unit_test(voters_are_on_different_hosts),
         cmocka_unit_test(a_silent_standby_is_not_promoted),
+        cmocka_unit_test(a_silent_standby_is_not_waited_for),
         cmocka_unit_test(any_coming_and_going_ends_well),
     };
 

@@ -11,9 +11,10 @@ struct view {
     const struct mst_replica_servers *servers;
     const struct mst_voters_progress *progress;
     uint64_t self;
-    size_t voters, dead;      /* voters, and those of them that are dead */
-    size_t standbys, current; /* that live, and those of them that could vote now */
-    size_t target;            /* voters that are wanted */
+    size_t voters, dead;    /* voters, and those of them that are dead */
+    size_t standbys, heard; /* that live, and those of them that answer */
+    size_t current;         /* of these, those that could vote now */
+    size_t target;          /* voters that are wanted */
 };
 
 static const struct mst_voters_present *present(const struct view *view, uint64_t id)
@@ -50,6 +51,7 @@ static struct view look(const struct mst_voters_wanted *wanted,
             view.dead += !alive;
         } else if (alive) {
             view.standbys++;
+            view.heard += progress[i].heard;
             view.current += progress[i].current && progress[i].heard;
         }
     }
@@ -230,8 +232,12 @@ struct mst_voters_decision mst_voters_next(const struct mst_voters_wanted *wante
     if (lacks == 0) {
         return remove_standby(&view, false);
     }
-    if (view.standbys < lacks) {
-        return add(&view);
+    /* One that does not answer is not waited for while there are others. */
+    if (view.heard < lacks) {
+        decision = add(&view);
+        if (decision.step != MST_VOTERS_NONE) {
+            return decision;
+        }
     }
     /* An odd group without a dead voter grows by two, or not at all. */
     if (view.current > 0 && (view.dead > 0 || view.voters % 2 == 0 || view.current >= 2)) {
