@@ -270,10 +270,13 @@ void rep_oracle_stopped(struct replicas *replicas, const struct rep_member *memb
 /* LEASE_KEPT, STOPS_FIRST */
 static void given_up(struct replicas *replicas, uint32_t place, uint64_t incarnation)
 {
-    struct rep_member *member = &replicas->members[place];
+    struct rep_member *member;
 
-    if (place >= replicas->plan.members || member->incarnation != incarnation ||
-        !member->actor.alive) {
+    if (place >= replicas->plan.members) {
+        return;
+    }
+    member = &replicas->members[place];
+    if (member->incarnation != incarnation || !member->actor.alive) {
         return;
     }
     member->given_up_ns = replicas->sim.now_ns;
