@@ -104,6 +104,16 @@ static void the_oldest_are_forgotten(struct fixture *f)
     EXPECT_INT(f, history(f, &rank, ROOM + 1)->item_count, 0);
 }
 
+/* A cursor from outside may be any number. Behind the last incident there is none. */
+static void no_cursor_is_behind_all(struct fixture *f)
+{
+    struct client rank = fixture_rank(f, 0, 2);
+
+    fixture_connect(f, &rank);
+    EXPECT_INT(f, history(f, &rank, 0)->item_count, 0);
+    EXPECT_INT(f, history(f, &rank, UINT64_MAX)->item_count, 0);
+}
+
 struct bytes {
     unsigned char data[65536];
     size_t size;
@@ -119,13 +129,26 @@ static bool put(void *ctx, struct mst_slice piece)
     return true;
 }
 
+static struct bytes bytes;
+
+static struct mst_core *next_service(struct fixture *f, uint64_t room)
+{
+    struct mst_core_config config = f->config;
+    struct mst_core *next;
+
+    config.history = room;
+    assert_int_equal(
+        mst_core_load(&next, f->now_ns, mst_slice_of(bytes.data, bytes.size), &config, &f->mem.mem),
+        MUSTER_OK);
+    EXPECT_INT(f, mst_core_kept_digest(next), mst_core_kept_digest(f->core));
+    return next;
+}
+
 /* The next service remembers fewer. It has the newest, under their numbers. */
 static void the_next_service_keeps_what_it_has_room_for(struct fixture *f)
 {
-    static struct bytes bytes;
     struct mst_snapshot_sink sink = {.ctx = &bytes, .put = put};
     struct client rank = fixture_rank(f, 0, 1);
-    struct mst_core_config config = f->config;
     const struct mst_reply *reply;
     struct mst_core *next;
 
@@ -136,15 +159,14 @@ static void the_next_service_keeps_what_it_has_room_for(struct fixture *f)
         seal(f, &rank, generation);
     }
     EXPECT(f, mst_core_save(f->core, &sink));
-    config.history = 4;
-    assert_int_equal(
-        mst_core_load(&next, f->now_ns, mst_slice_of(bytes.data, bytes.size), &config, &f->mem.mem),
-        MUSTER_OK);
-    EXPECT_INT(f, mst_core_kept_digest(next), mst_core_kept_digest(f->core));
+    next = next_service(f, 4);
     reply = mst_look_page(next, MST_HISTORY, rank.open.job, 0);
     EXPECT_INT(f, reply->item_count, 4);
     EXPECT_INT(f, item(reply, 0).revision, 7);
     EXPECT_INT(f, item(reply, 3).number, 10);
+    mst_core_free(next);
+    next = next_service(f, 0);
+    EXPECT_INT(f, mst_look_page(next, MST_HISTORY, rank.open.job, 0)->item_count, 0);
     mst_core_free(next);
 }
 
@@ -156,6 +178,7 @@ static void the_next_service_keeps_what_it_has_room_for(struct fixture *f)
     }
 
 SCENARIO(the_oldest_are_forgotten)
+SCENARIO(no_cursor_is_behind_all)
 
 static void run_many_losses_leave_what_came_before(void **state)
 {
@@ -174,6 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_many_losses_leave_what_came_before),
         cmocka_unit_test(run_the_oldest_are_forgotten),
+        cmocka_unit_test(run_no_cursor_is_behind_all),
         cmocka_unit_test(run_the_next_service_keeps_what_it_has_room_for),
     };
 

@@ -265,10 +265,12 @@ const struct mst_incident *mst_history_after(const struct mst_history *history, 
                                              uint64_t *number_out)
 {
     uint64_t first = history->total - history->count + 1;
-    uint64_t number = after >= first ? after + 1 : first;
 
-    *number_out = number;
-    return number <= history->total ? mst_history_at(history, (uint32_t)(number - first)) : NULL;
+    if (history->count == 0 || after >= history->total) { /* a request may name any number */
+        return NULL;
+    }
+    *number_out = after >= first ? after + 1 : first;
+    return mst_history_at(history, (uint32_t)(*number_out - first));
 }
 
 void mst_history_fill(const struct mst_core *core, const struct mst_incident *incident,
