@@ -414,6 +414,9 @@ def executor_max_workers(job):
         assert [future.result() for future in others[1:]] == [x * x for x in range(1, 2000)]
         assert counts().admitted == 2001 and all(future.result() > 0 for future in first)
         assert not concurrent.futures.wait(others, 60)[1]  # the cancelled one too
+        # Each ends at once, and makes room for the next one: a deep stack, if that were a call.
+        unknown = [pool.submit("no such function") for _ in range(10000)]
+        assert {type(future.exception(60)) for future in unknown} == {cluster.ClosureError}
         futures = [pool.submit(steps.waits, "second") for _ in range(2000)]
         until(lambda: futures[1].running())
         threading.Timer(0.1, (HOLD / "second").touch).start()

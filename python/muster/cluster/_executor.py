@@ -87,6 +87,7 @@ class Executor(concurrent.futures.Executor):
         self._mutex = threading.Lock()
         self._futures: "weakref.WeakSet[_Future]" = weakref.WeakSet()
         self._free = max_workers
+        self._admits = False  # a thread admits those that wait
         self._waiting: Deque[Tuple[_Future, Prepared]] = collections.deque()  # for one of these
         self._shut = False
         _executors.add(self)
@@ -130,21 +131,39 @@ class Executor(concurrent.futures.Executor):
             value.add_done_callback(lambda _: self._next())
 
     def _next(self) -> None:
-        """One is over, and has made room."""
-        while self._free is not None:
-            with self._mutex:
-                if not self._waiting:
-                    self._free += 1
-                    return
-                future, prepared = self._waiting.popleft()
-            if future.cancelled():
-                future.set_running_or_notify_cancel()  # wait() and as_completed() see it now
-                continue
-            try:
-                self._admit(future, prepared)
+        """One is over, and has made room. One thread at a time admits those that wait: what ends at once
+        leads here again, and a row of them would be a stack of calls."""
+        with self._mutex:
+            if self._free is None:
                 return
-            except Exception as failure:
-                future.fail(failure)
+            self._free += 1
+            if self._admits:
+                return
+            self._admits = True
+        try:
+            while self._admit_one():
+                pass
+        except BaseException:
+            self._admits = False
+            raise
+
+    def _admit_one(self) -> bool:
+        with self._mutex:
+            if not self._waiting or not self._free:
+                self._admits = False
+                return False
+            self._free -= 1
+            future, prepared = self._waiting.popleft()
+        try:
+            if not future.cancelled():
+                self._admit(future, prepared)
+                return True
+            future.set_running_or_notify_cancel()  # wait() and as_completed() see it now
+        except Exception as failure:
+            future.fail(failure)
+        with self._mutex:
+            self._free += 1
+        return True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Takes nothing more. wait: until all futures have ended; an executor's own coordinator is
