@@ -33,23 +33,40 @@ static void begin(struct fixture *f, struct client *ranks, uint32_t count, struc
     }
 }
 
-static void lose(struct fixture *f, struct client *agent, const struct client *rank)
+static void lose_at(struct fixture *f, struct client *agent, uint32_t index, uint64_t pid)
 {
     fixture_call(f, agent,
-                 (struct mst_request){.command = MST_LOST,
-                                      .lost = {.index = rank->open.index,
-                                               .pid = rank->open.pid,
-                                               .cause = MST_CAUSE_SIGNAL,
-                                               .code = 9}});
+                 (struct mst_request){
+                     .command = MST_LOST,
+                     .lost = {.index = index, .pid = pid, .cause = MST_CAUSE_SIGNAL, .code = 9}});
 }
 
-static void seal(struct fixture *f, struct client *rank, uint64_t generation)
+static void lose(struct fixture *f, struct client *agent, const struct client *rank)
 {
-    struct mst_request request = fixture_round(generation, "seal", 0);
+    lose_at(f, agent, rank->open.index, rank->open.pid);
+}
+
+static void begin_worker(struct fixture *f, struct client *worker, uint32_t index)
+{
+    *worker = fixture_client(f, MST_ROLE_WORKER, index);
+    worker->open.pid = 1000 + index;
+    worker->open.node = 0;
+    fixture_connect(f, worker);
+}
+
+static void try_to_seal(struct fixture *f, struct client *rank, uint64_t generation,
+                        uint64_t number)
+{
+    struct mst_request request = fixture_round(generation, "seal", number);
 
     request.round.seal = true;
     request.round.on_loss = MST_PROCEED;
     fixture_send(f, rank, request);
+}
+
+static void seal(struct fixture *f, struct client *rank, uint64_t generation)
+{
+    try_to_seal(f, rank, generation, 0);
 }
 
 /* A hundred ranks are lost at once. The first eight are remembered, and with the next generation
@@ -79,6 +96,94 @@ static void many_losses_leave_what_came_before(struct fixture *f)
     EXPECT_INT(f, item(reply, 9).expected, 1);
     EXPECT_INT(f, item(reply, 9).total, MANY - 1);
     EXPECT_INT(f, item(reply, 9).interrupt_ms, 3 * (MANY - 2));
+}
+
+/* Twenty workers are lost, of a job without ranks. Each is remembered: no generation ends by them.
+ */
+static void losses_of_workers_have_no_limit_of_a_generation(struct fixture *f)
+{
+    struct client workers[ROOM], agent = fixture_client(f, MST_ROLE_AGENT, 0);
+    const struct mst_reply *reply;
+
+    fixture_connect(f, &agent);
+    for (uint32_t i = 0; i < ROOM; i++) {
+        begin_worker(f, &workers[i], i);
+        lose_at(f, &agent, i, 1000 + i);
+    }
+    reply = history(f, &agent, 0);
+    EXPECT_INT(f, reply->item_count, ROOM);
+    EXPECT_INT(f, item(reply, ROOM - 1).incident, MST_INCIDENT_LOST);
+    EXPECT_INT(f, item(reply, ROOM - 1).who.role, MST_ROLE_WORKER);
+}
+
+/* A worker is lost, and ranks begin again of their own accord. No loss ended the generation. */
+static void a_worker_ends_no_generation(struct fixture *f)
+{
+    const struct mst_reply *reply;
+    struct client agent, rank, worker;
+
+    begin(f, &rank, 1, &agent);
+    begin_worker(f, &worker, 5);
+    lose_at(f, &agent, 5, 1005);
+    seal(f, &rank, 1);
+    reply = history(f, &rank, 0);
+    EXPECT_INT(f, reply->item_count, 3);
+    EXPECT_INT(f, item(reply, 1).incident, MST_INCIDENT_LOST);
+    EXPECT_INT(f, item(reply, 2).incident, MST_INCIDENT_SEALED);
+    EXPECT_INT(f, item(reply, 2).total, 0);
+}
+
+/* All ranks are lost, and others come in their place. The time from the first loss until all were
+ * there is the price of that restart too. */
+static void a_restart_without_survivors_has_its_price(struct fixture *f)
+{
+    const struct mst_reply *reply;
+    struct client agent, ranks[2], again[2];
+
+    begin(f, ranks, 2, &agent);
+    lose(f, &agent, &ranks[0]);
+    lose(f, &agent, &ranks[1]);
+    fixture_pass_renewing(f, 3000);
+    for (uint32_t i = 0; i < 2; i++) {
+        again[i] = fixture_rank(f, i, 2);
+        again[i].open.pid = 2000 + i;
+        again[i].open.node = 0;
+        fixture_connect(f, &again[i]);
+        fixture_join(f, &again[i]);
+    }
+    reply = history(f, &agent, 0);
+    EXPECT_INT(f, reply->item_count, 4);
+    EXPECT_INT(f, item(reply, 3).incident, MST_INCIDENT_SEALED);
+    EXPECT_INT(f, item(reply, 3).total, 2);
+    EXPECT_INT(f, item(reply, 3).interrupt_ms + item(reply, 3).gather_ms, 3000);
+}
+
+/* Too few ranks are left, and the one that is there tries again and again. That is one incident,
+ * with how many are there. */
+static void too_few_is_told_once(struct fixture *f)
+{
+    const struct mst_reply *reply;
+    struct client agent, ranks[2];
+
+    agent = fixture_client(f, MST_ROLE_AGENT, 0);
+    fixture_connect(f, &agent);
+    for (uint32_t i = 0; i < 2; i++) {
+        ranks[i] = fixture_rank(f, i, 2);
+        ranks[i].open.min_size = 2;
+        ranks[i].open.pid = 1000 + i;
+        ranks[i].open.node = 0;
+        fixture_connect(f, &ranks[i]);
+        fixture_join(f, &ranks[i]);
+    }
+    lose(f, &agent, &ranks[1]);
+    for (uint32_t i = 0; i < 5; i++) {
+        try_to_seal(f, &ranks[0], 1, i);
+    }
+    reply = history(f, &ranks[0], 0);
+    EXPECT_INT(f, reply->item_count, 3);
+    EXPECT_INT(f, item(reply, 2).incident, MST_INCIDENT_TOO_FEW);
+    EXPECT_INT(f, item(reply, 2).arrived, 1);
+    EXPECT_INT(f, item(reply, 2).expected, 2);
 }
 
 /* More happens than there is room for. The oldest are forgotten, and the numbers go on, so that
@@ -178,6 +283,10 @@ static void the_next_service_keeps_what_it_has_room_for(struct fixture *f)
     }
 
 SCENARIO(the_oldest_are_forgotten)
+SCENARIO(losses_of_workers_have_no_limit_of_a_generation)
+SCENARIO(a_worker_ends_no_generation)
+SCENARIO(a_restart_without_survivors_has_its_price)
+SCENARIO(too_few_is_told_once)
 SCENARIO(no_cursor_is_behind_all)
 
 static void run_many_losses_leave_what_came_before(void **state)
@@ -197,6 +306,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_many_losses_leave_what_came_before),
         cmocka_unit_test(run_the_oldest_are_forgotten),
+        cmocka_unit_test(run_losses_of_workers_have_no_limit_of_a_generation),
+        cmocka_unit_test(run_a_worker_ends_no_generation),
+        cmocka_unit_test(run_a_restart_without_survivors_has_its_price),
+        cmocka_unit_test(run_too_few_is_told_once),
         cmocka_unit_test(run_no_cursor_is_behind_all),
         cmocka_unit_test(run_the_next_service_keeps_what_it_has_room_for),
     };

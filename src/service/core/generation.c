@@ -205,7 +205,9 @@ static void settle_seal(struct mst_job *job)
             return;
         }
         mst_round_decide(round, MUSTER_ETOOFEW);
-        mst_history_too_few(job, seating.seats);
+        if (seating.survivors > 0) {
+            mst_history_too_few(job, seating.there);
+        }
         if (seating.there >= mst_generation_min_size(job) && !seating.ordered) {
             round->detail.multiple = job->size_multiple;
         }

@@ -104,15 +104,17 @@ void mst_history_clear(struct mst_job *job)
 
 /* ---- what happens ---- */
 
+/* Whether one more of the faults and losses that end this generation has a line. */
+static bool has_line(struct mst_job *job)
+{
+    return job->history.of_seal++ < MST_NAMES_MAX;
+}
+
 static void add_of(struct mst_job *job, enum mst_incident_kind kind, const struct mst_who *who,
                    const struct mst_loss *loss, struct mst_blob *host)
 {
-    struct mst_incident *incident;
+    struct mst_incident *incident = add(job, kind);
 
-    if (job->history.of_seal++ >= MST_NAMES_MAX) {
-        return; /* it counts in the total of the seal */
-    }
-    incident = add(job, kind);
     if (incident) {
         incident->who = *who;
         incident->who.cause = loss->cause;
@@ -126,21 +128,27 @@ static void add_of(struct mst_job *job, enum mst_incident_kind kind, const struc
 void mst_history_fault(struct mst_job *job, struct mst_who who, const struct mst_loss *fault,
                        struct mst_blob *host)
 {
-    add_of(job, MST_INCIDENT_FAULT, &who, fault, host);
+    if (has_line(job)) {
+        add_of(job, MST_INCIDENT_FAULT, &who, fault, host);
+    }
 }
 
+/* That of a worker, or of a rank without a seat, ends no generation: it is none of those. */
 void mst_history_lost(const struct mst_member *member, const struct mst_loss *loss)
 {
     struct mst_who who = mst_member_who(member);
 
-    add_of(member->job, MST_INCIDENT_LOST, &who, loss, member->host);
+    if (!mst_member_seated(member) || has_line(member->job)) {
+        add_of(member->job, MST_INCIDENT_LOST, &who, loss, member->host);
+    }
 }
 
 void mst_history_node(const struct mst_member *agent, uint64_t ranks)
 {
-    struct mst_incident *incident = add(agent->job, MST_INCIDENT_NODE);
+    bool ends = ranks > 0 && agent->job->rank_count > 0;
+    struct mst_incident *incident =
+        !ends || has_line(agent->job) ? add(agent->job, MST_INCIDENT_NODE) : NULL;
 
-    agent->job->history.of_seal += (uint32_t)ranks;
     if (incident) {
         incident->who = mst_member_who(agent);
         incident->who.cause = MST_CAUSE_LEASE;
@@ -181,23 +189,33 @@ void mst_history_sealed(struct mst_job *job, const struct mst_round *seal, uint3
 {
     struct mst_incident *incident = add(job, MST_INCIDENT_SEALED);
     uint64_t called_ns = job->interrupted_ns;
+    uint64_t from_ns = seal ? seal->opened_ns : called_ns; /* without one none was left to wait */
 
     if (incident) {
         incident->before = before;
         incident->after = job->rank_count;
-        incident->total = job->history.of_seal;
-        if (seal && called_ns != 0 && seal->opened_ns >= called_ns) {
-            incident->interrupt_ns = seal->opened_ns - called_ns;
-            incident->gather_ns = job->core->now_ns - seal->opened_ns;
+        incident->total = job->last_is_cause ? mst_record_total(&job->last_records) : 0;
+        if (called_ns != 0 && from_ns >= called_ns) {
+            incident->interrupt_ns = from_ns - called_ns;
+            incident->gather_ns = job->core->now_ns - from_ns;
         }
     }
     job->history.of_seal = 0;
 }
 
+/* Ranks that try once more with as many are no news. */
 void mst_history_too_few(struct mst_job *job, uint32_t there)
 {
-    struct mst_incident *incident = add(job, MST_INCIDENT_TOO_FEW);
+    const struct mst_history *history = &job->history;
+    struct mst_incident *last =
+        history->count > 0 ? mst_history_at(history, history->count - 1) : NULL;
+    struct mst_incident *incident;
 
+    if (last && last->kind == MST_INCIDENT_TOO_FEW && last->generation == job->generation &&
+        last->before == there) {
+        return;
+    }
+    incident = add(job, MST_INCIDENT_TOO_FEW);
     if (incident) {
         incident->before = there;
         incident->after = mst_generation_min_size(job);

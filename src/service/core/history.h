@@ -6,8 +6,9 @@
  * on it, so it is in the snapshot and not in the digest, and an incident for which there is no
  * memory is left out.
  *
- * Of the faults and losses of one generation the first few are kept, as in its records (record.h):
- * a thousand losses at once leave what came before them. Those of agents are of nodes. */
+ * Of the faults and losses that end one generation the first few are kept, as in its records
+ * (record.h): a thousand losses at once leave what came before them. Those of agents are of nodes.
+ * The loss of a worker ends none, and is always kept: a job of workers alone has no generation. */
 
 #include "service/core/member.h"
 
@@ -32,7 +33,7 @@ struct mst_history {
     struct mst_incident *ring;
     uint32_t room, first, count;
     uint64_t total;   /* the number of the last one */
-    uint32_t of_seal; /* faults and losses since the last seal */
+    uint32_t of_seal; /* faults, losses and nodes that end this generation, so far */
 };
 
 void mst_history_clear(struct mst_job *job);
@@ -46,7 +47,7 @@ void mst_history_node(const struct mst_member *agent, uint64_t ranks);
 /* The exit status of a process whose death was recorded as GONE. */
 void mst_history_refine(const struct mst_session *teller, const struct mst_request *request,
                         const struct mst_loss *loss);
-/* The generation was sealed; `seal` is NULL if it had no predecessors. */
+/* The generation was sealed, and its records too; `seal` is NULL if it had no predecessors. */
 void mst_history_sealed(struct mst_job *job, const struct mst_round *seal, uint32_t before);
 void mst_history_too_few(struct mst_job *job, uint32_t there);
 void mst_history_stored(struct mst_job *job, const struct mst_key *key); /* notices, saves */

@@ -100,14 +100,15 @@ void mst_record_add(struct mst_member *member, const struct mst_loss *told, bool
     }
 }
 
-void mst_record_nobody(struct mst_job *job, const struct mst_loss *told)
+bool mst_record_nobody(struct mst_job *job, const struct mst_loss *told)
 {
     for (uint32_t i = 0; i < job->records.count; i++) {
         if (job->records.first[i].who.index == MST_INDEX_ANY) {
-            return;
+            return false;
         }
     }
     (void)add(job, job->records.count, mst_member_absent_who(MST_INDEX_ANY), told);
+    return true;
 }
 
 static bool awaits_cause(const struct mst_record *record, const struct mst_session *teller,

@@ -36,8 +36,8 @@ bool mst_records_sane(const struct mst_records *records, uint64_t now_ns);
 /* Of the current holder. `gone`: it is lost or left; else it has a fault. */
 void mst_record_add(struct mst_member *member, const struct mst_loss *told, bool gone);
 
-/* Of the generation, and of no rank in it. At most one is kept. */
-void mst_record_nobody(struct mst_job *job, const struct mst_loss *told);
+/* Of the generation, and of no rank in it. At most one is kept: false if there is one. */
+bool mst_record_nobody(struct mst_job *job, const struct mst_loss *told);
 
 /* LOST for a process whose death was recorded as GONE, in this generation or the previous one; the
  * place may have any holder now. */

@@ -71,8 +71,9 @@ static void keep_fault(struct mst_job *job, struct mst_member *member, const str
 {
     if (!member) {
         mst_narrate(job, MST_INFO, "fault kind=%s", mst_cause_word(loss->cause));
-        mst_record_nobody(job, loss);
-        mst_history_fault(job, mst_member_absent_who(MST_INDEX_ANY), loss, NULL);
+        if (mst_record_nobody(job, loss)) {
+            mst_history_fault(job, mst_member_absent_who(MST_INDEX_ANY), loss, NULL);
+        }
         return;
     }
     tell_fault(member, loss);
