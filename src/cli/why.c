@@ -37,8 +37,15 @@ static void print_verdict(const struct mst_cli_place *place, const struct mst_it
         return;
     }
     mst_cli_put("restarted %" PRIu64 " time%s", story->restarts, story->restarts == 1 ? "" : "s");
+    if (story->grown > 0) {
+        mst_cli_put(", grew %" PRIu64 " time%s", story->grown, story->grown == 1 ? "" : "s");
+    }
     if (story->lost > 0) {
         mst_cli_put(", lost %" PRIu64 " process%s", story->lost, story->lost == 1 ? "" : "es");
+    }
+    if (story->unlisted > 0) {
+        mst_cli_put(", and %" PRIu64 " more fault%s", story->unlisted,
+                    story->unlisted == 1 ? " or loss" : "s or losses");
     }
     mst_cli_put(", in " MST_SECONDS, MST_SECONDS_ARGS(story->age_ms));
     if (story->away_ms > 0) {
@@ -58,7 +65,7 @@ static void print_text(const struct mst_cli_place *place, const struct mst_items
         char line[1024];
         struct mst_text text = mst_text_in(line, sizeof line);
 
-        put_moment(story.age_ms - history->items[i].who.heard_ms);
+        put_moment(mst_story_moment_ms(&story, &history->items[i]));
         mst_story_sentence(&text, &history->items[i]);
         mst_cli_put("%s\n", line);
     }
@@ -124,7 +131,9 @@ static void print_json(const struct mst_cli_place *place, const struct mst_items
                                  {"age_ms", json_integer((json_int_t)story.age_ms)},
                                  {"from_the_start", json_boolean(story.from_the_start)},
                                  {"restarts", json_integer((json_int_t)story.restarts)},
+                                 {"grown", json_integer((json_int_t)story.grown)},
                                  {"lost", json_integer((json_int_t)story.lost)},
+                                 {"unlisted", json_integer((json_int_t)story.unlisted)},
                                  {"restart_ms", json_integer((json_int_t)story.away_ms)},
                                  {"service_restarts", json_integer((json_int_t)story.services)},
                                  {"incidents", list},

@@ -121,8 +121,8 @@ struct mst_item {
     struct mst_slice name, value;
     struct mst_who who;
     uint32_t awaited; /* lost ranks for which a seal stays open, as they are being replaced */
-    uint64_t lost_ms;
     enum mst_incident_kind incident;
+    uint64_t lost_ms;
     uint32_t told_by; /* 1 + the agent that reported it; 0: the rank itself or the service */
     uint32_t total;
     uint64_t interrupt_ms; /* from the interruption to the first rank at the seal */

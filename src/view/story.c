@@ -16,8 +16,32 @@ static bool restarts(const struct mst_item *incident)
            incident->total > 0;
 }
 
+static bool grows(const struct mst_item *incident)
+{
+    return incident->incident == MST_INCIDENT_SEALED && incident->arrived > 0 &&
+           incident->total == 0 && incident->expected > incident->arrived;
+}
+
+/* How many faults and losses of a generation this one tells. */
+static uint64_t told(const struct mst_item *incident)
+{
+    bool ends = incident->incident == MST_INCIDENT_FAULT ||
+                (incident->incident == MST_INCIDENT_LOST && incident->who.rank != MST_RANK_NONE);
+
+    return incident->incident == MST_INCIDENT_NODE ? incident->expected : ends;
+}
+
+static uint64_t losses(const struct mst_item *incident)
+{
+    return incident->incident == MST_INCIDENT_NODE ? incident->expected
+                                                   : incident->incident == MST_INCIDENT_LOST;
+}
+
 void mst_story_of(const struct mst_items *history, struct mst_story *out)
 {
+    uint64_t listed = 0;
+    bool whole = false; /* all of this generation is remembered */
+
     *out = (struct mst_story){0};
     if (history->count > 0) {
         out->age_ms = history->items[0].who.heard_ms;
@@ -27,13 +51,24 @@ void mst_story_of(const struct mst_items *history, struct mst_story *out)
         const struct mst_item *incident = &history->items[i];
 
         out->restarts += restarts(incident);
-        out->lost += incident->incident == MST_INCIDENT_LOST;
-        out->lost += incident->incident == MST_INCIDENT_NODE ? incident->expected : 0;
+        out->grown += grows(incident);
+        out->lost += losses(incident);
         out->services += incident->incident == MST_INCIDENT_SERVICE;
+        listed += told(incident);
         if (incident->incident == MST_INCIDENT_SEALED) {
             out->away_ms += incident->interrupt_ms + incident->gather_ms;
+            out->unlisted += whole && incident->total > listed ? incident->total - listed : 0;
+            listed = 0;
+            whole = true;
         }
     }
+}
+
+uint64_t mst_story_moment_ms(const struct mst_story *story, const struct mst_item *incident)
+{
+    uint64_t ago_ms = incident->who.heard_ms;
+
+    return story->age_ms > ago_ms ? story->age_ms - ago_ms : 0;
 }
 
 /* ---- sentences ---- */
@@ -74,13 +109,19 @@ static void sealed(struct mst_text *text, const struct mst_item *incident)
 
     if (before == 0) {
         mst_text_format(text, "started with %" PRIu32 " rank%s", after, plural(after));
-    } else if (incident->total > 0) {
+    } else if (grows(incident)) {
+        mst_text_format(text, "grew from %" PRIu32 " to %" PRIu32 " ranks", before, after);
+    } else if (incident->total == 0) {
+        mst_text_format(text, "began again with %" PRIu32 " rank%s", after, plural(after));
+    } else if (after > before) {
+        mst_text_format(text, "restarted, and grew from %" PRIu32 " to %" PRIu32 " ranks", before,
+                        after);
+    } else {
         mst_text_format(text, "restarted with %" PRIu32 " of %" PRIu32 " rank%s", after, before,
                         plural(before));
-    } else if (after > before) {
-        mst_text_format(text, "grew from %" PRIu32 " to %" PRIu32 " ranks", before, after);
-    } else {
-        mst_text_format(text, "began again with %" PRIu32 " rank%s", after, plural(after));
+    }
+    if (incident->total > MST_NAMES_MAX) {
+        mst_text_format(text, " after %" PRIu32 " faults and losses", incident->total);
     }
     mst_text_format(text, ", generation %" PRIu64, incident->number);
     if (incident->interrupt_ms + incident->gather_ms > 0) {
@@ -144,6 +185,13 @@ void mst_story_sentence(struct mst_text *text, const struct mst_item *incident)
                         plural(count));
         return;
     case MST_INCIDENT_TOO_FEW:
+        if (incident->arrived >= count) { /* a multiple, or an order, leaves some out */
+            mst_text_format(text,
+                            "could not go on: %" PRIu32 " rank%s here, and fewer than %" PRIu32
+                            " of them would have a seat",
+                            incident->arrived, incident->arrived == 1 ? " is" : "s are", count);
+            return;
+        }
         mst_text_format(text, "could not go on: %" PRIu32 " rank%s here, and %" PRIu32 " %s needed",
                         incident->arrived, incident->arrived == 1 ? " is" : "s are", count,
                         count == 1 ? "is" : "are");
@@ -169,7 +217,10 @@ const char *mst_story_word(const struct mst_item *incident)
         if (incident->arrived == 0) {
             return "started";
         }
-        return restarts(incident) ? "restarted" : "grew";
+        if (restarts(incident)) {
+            return "restarted";
+        }
+        return grows(incident) ? "grew" : "began-again";
     case MST_INCIDENT_LOST:
         return "lost";
     case MST_INCIDENT_NODE:

@@ -11,7 +11,9 @@ struct mst_story {
     uint64_t age_ms;     /* since the first incident that is remembered */
     bool from_the_start; /* that one is the start of the job */
     uint64_t restarts;   /* after a fault or a loss */
+    uint64_t grown;      /* the generation grew, and nothing else */
     uint64_t lost;       /* processes, those of lost nodes too */
+    uint64_t unlisted;   /* faults and losses without an incident of their own */
     uint64_t away_ms;    /* in all restarts, from the interruption until all ranks ran again */
     uint64_t services;   /* how often the service began again */
 };
@@ -20,6 +22,9 @@ void mst_story_of(const struct mst_items *history, struct mst_story *out);
 
 /* One sentence without a full stop: "rank 1 (#1) on b2 was killed by signal 9 (Killed)". */
 void mst_story_sentence(struct mst_text *text, const struct mst_item *incident);
+
+/* When it happened: since the first incident. Pages of the list are of different moments. */
+uint64_t mst_story_moment_ms(const struct mst_story *story, const struct mst_item *incident);
 
 /* "lost", "restarted": one word for a program. */
 const char *mst_story_word(const struct mst_item *incident);
