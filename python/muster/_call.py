@@ -186,7 +186,7 @@ class Call:
     def hard_timeout(self) -> float:
         """Seconds without progress after which this process is ended, as they are in this run;
         math.inf: never. A time-out of the function that is longer never comes."""
-        limit = lib.muster_restart_hard_timeout_ms(self._c())
+        limit: int = self._ask(lib.muster_restart_hard_timeout_ms)
         return math.inf if limit < 0 else limit / 1000
 
     @property

@@ -775,12 +775,12 @@ def nested():
 
 def used_by_threads():
     """Threads that the function does not wait for use its Call, and the job is closed after it."""
-    calls, over = [], threading.Event()
+    calls, limits, over = [], set(), threading.Event()
 
     def use():
         while not over.is_set():
             for ask in (lambda: calls[-1].step(1), lambda: calls[-1].check(), lambda: calls[-1].faults,
-                        lambda: muster.current().ping()):
+                        lambda: limits.add(calls[-1].hard_timeout), lambda: muster.current().ping()):
                 try:
                     ask()
                 except (muster.Restart, muster.Invalid, IndexError):
@@ -807,6 +807,7 @@ def used_by_threads():
     over.set()
     for user in users:
         user.join()
+    assert len(limits) == 1, limits  # each read what was there
     say("well")
 
 
