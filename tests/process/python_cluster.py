@@ -180,6 +180,17 @@ def unknown_functions(job):
         c.dismiss()
 
 
+def unknown_from_outside(_job):
+    """This coordinator is none of the three processes of the run, and two of them are workers."""
+    with muster.open(role="worker", index=9) as mine:
+        with Coordinator(mine, policy="isolate", unknown_grace=1) as c:
+            until(lambda: c.counts().workers_present == 2)
+            began = time.monotonic()
+            assert c.schedule("sqare").exception(PATIENCE_S).failure.origin.name == "UNKNOWN"
+            assert time.monotonic() - began >= 1
+            c.dismiss()
+
+
 def forks(job):
     with Coordinator(job) as c:
         pids = {one.pid for one in c.workers()}

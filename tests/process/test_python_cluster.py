@@ -121,6 +121,12 @@ def test_functions_that_no_worker_has(run):
     assert sent.startswith("it is sent: start the workers with --code, or declare it in a module that they load; worker 0")
 
 
+def test_a_coordinator_beside_the_run_waits_for_all_of_it(run):
+    """The coordinator was not started with the workers, and one of those that were is not here. A closure
+    of a function that no worker has waits for it until `unknown_grace` is over."""
+    well(run("unknown_from_outside"))
+
+
 def test_a_child_that_comes_out_of_a_function_ends(run):
     """A function forks, and its child returns from it, raises, or exits. The child ends with 0, 1 or
     its status, and reports nothing: the closure's result is that of the worker."""

@@ -166,7 +166,8 @@ static muster_status begin(muster_cluster *cluster, struct muster_error *err)
     muster_status status;
 
     muster_client_view(client, &view);
-    config->workers_expected = view.size_of_job > 0 ? view.size_of_job - 1 : 0; /* all but this */
+    /* All but this one; and it may be none of those that were started together. */
+    config->workers_expected = view.size_of_job - (view.index < view.size_of_job);
     config->name = mst_slice_text(cluster->settings.name);
     config->term = cluster->term.number;
     config->dismissed = cluster->dismissed = cluster->term.dismissed;
