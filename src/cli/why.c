@@ -25,6 +25,16 @@ static void put_moment(uint64_t ms)
                 (unsigned)(ms / 100 % 10));
 }
 
+/* Most restarts take some milliseconds. */
+static void put_cost(uint64_t ms)
+{
+    if (ms < 1000) {
+        mst_cli_put("%" PRIu64 " ms", ms);
+    } else {
+        mst_cli_put(MST_SECONDS, MST_SECONDS_ARGS(ms));
+    }
+}
+
 static void print_verdict(const struct mst_cli_place *place, const struct mst_items *history,
                           const struct mst_story *story)
 {
@@ -49,8 +59,9 @@ static void print_verdict(const struct mst_cli_place *place, const struct mst_it
     }
     mst_cli_put(", in " MST_SECONDS, MST_SECONDS_ARGS(story->age_ms));
     if (story->away_ms > 0) {
-        mst_cli_put("; " MST_SECONDS " (%" PRIu64 ".%u %%) of it in restarts",
-                    MST_SECONDS_ARGS(story->away_ms), tenths / 10, (unsigned)(tenths % 10));
+        mst_cli_put("; ");
+        put_cost(story->away_ms);
+        mst_cli_put(" (%" PRIu64 ".%u %%) of it in restarts", tenths / 10, (unsigned)(tenths % 10));
     }
     mst_cli_put("%s\n", story->from_the_start ? "" : "; what came before is not remembered");
 }

@@ -59,6 +59,8 @@ def test_a_kill_is_told_with_what_it_cost(job, why):
     lines = why(name).splitlines()
     assert lines[0].startswith("job why-kill: restarted 1 time, lost 1 process, in ")
     assert lines[0].endswith("%) of it in restarts")
+    cost = story["restart_ms"]
+    assert (f"; {cost} ms (" if cost < 1000 else f"; {(cost + 50) // 100 / 10} s (") in lines[0]
     assert [line[15:] for line in lines[1:]] == [incident["sentence"] for incident in story["incidents"]]
     job.order(again, "ok")
     job.finish(3)
