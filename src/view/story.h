@@ -14,7 +14,7 @@ struct mst_story {
     uint64_t grown;      /* the generation grew, and nothing else */
     uint64_t lost;       /* processes, those of lost nodes too */
     uint64_t unlisted;   /* faults and losses without an incident of their own */
-    uint64_t away_ms;    /* in all restarts, from the interruption until all ranks ran again */
+    uint64_t away_ms;    /* from each interruption until the next generation was sealed */
     uint64_t services;   /* how often the service began again */
 };
 
