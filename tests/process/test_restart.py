@@ -301,18 +301,22 @@ def test_too_few(job):
     job.ended(1)
 
 
-def test_the_run_after_too_few_waits_for_the_replacement(job):
+def test_the_run_after_too_few_waits_for_the_replacement(job, tmp_path):
     """A run that ended with ETOOFEW, without a wait for the replacement, is followed by another. One
     call waits until the missing ranks are back, without entering the function, for
     `barrier_timeout` at most. [Fewer, and the end]"""
-    job.run(3, "--min-size", 3, "--max-restarts", 1, "--replace-wait=0")
+    held = tmp_path / "held"  # while it is there no process begins
+    hold = ("sh", "-c", 'while [ -e "$0" ]; do sleep 0.05; done; exec "$@"', held)
+    job.run(3, "--min-size", 3, "--max-restarts", 1, "--replace-wait=0", behind=hold)
     ranks = job.entered(3)
+    held.touch()
     mark = job.mark()
     os.kill(ranks[1].pid, signal.SIGKILL)
     few = job.wait("done", 2, mark)
     assert {event["status"] for event in few} == {"MUSTER_ETOOFEW"}
     mark = job.mark()
     job.order(few, "run")
+    held.unlink()
     again = job.entered(3, mark, iteration=0)
     assert not [event for event in job.events[mark:] if event.what == "done"]
     mark = job.mark()
