@@ -79,6 +79,9 @@ class Stopped(BaseException):
     `finally` and `with` run; `except Exception` does not catch it."""
 
 
+STOPPED = "the closure was cancelled, or its time is over"
+
+
 class _Stopper:
     """Raises Stopped in the function on the main thread: a thread waits for C's word, and sends a
     signal, which ends a system call; its handler in Python raises. Not while a module is imported,
@@ -112,15 +115,20 @@ class _Stopper:
                 time.sleep(self.EVERY_S)
 
     def _raise(self, _number: int, frame: Any) -> None:
-        now_s = time.monotonic()
-        if not self.inside or local.task is None or not lib.muster_task_cancelled(local.task) or now_s < self.next_s:
+        if not self.inside or local.task is None or not lib.muster_task_cancelled(local.task):
+            return
+        if time.monotonic() < self.next_s:
             return
         while frame is not None:
             if frame.f_globals.get("__name__") == "importlib._bootstrap":
                 return
             frame = frame.f_back
-        self.next_s = now_s + self.AGAIN_S
-        raise Stopped("the closure was cancelled, or its time is over")
+        self.stop()
+
+    def stop(self) -> NoReturn:
+        """What the function does then is not cut short for a while."""
+        self.next_s = time.monotonic() + self.AGAIN_S
+        raise Stopped(STOPPED)
 
     def end(self) -> None:
         signal.signal(self.SIGNAL, self.before)
@@ -155,6 +163,7 @@ class Function:
             if stopper is not None:
                 if not stopper.began:
                     stopper.begin(task)
+                stopper.next_s = 0.0
                 stopper.inside = True
             if count == 1 and kind == PICKLE and not self.raw:
                 args, kwargs = pickle.loads(ffi.buffer(data, size))
@@ -583,8 +592,11 @@ def job() -> Any:
 
 def check_cancelled() -> None:
     """Raises Stopped if the function that this thread runs must stop."""
-    if current().cancelled:
-        raise Stopped("the closure was cancelled, or its time is over")
+    if not current().cancelled:
+        return
+    if _stoppers and threading.get_ident() == _stoppers[-1].main:
+        _stoppers[-1].stop()
+    raise Stopped(STOPPED)
 
 
 def get_current_worker_index() -> Optional[int]:

@@ -301,6 +301,11 @@ def cancels(job):
         assert c.fetch(others) == [0, 1, 4, 9, 16]
         c.join()  # what was cancelled by a call is no failure
         until(lambda: lines("stopped"))
+        value = c.schedule(steps.tidies)
+        until(lambda: lines("tidies"))
+        value.cancel()
+        raises(cluster.ClosureAbortedError, value.fetch)
+        until(lambda: lines("tidied"))
         group = [c.schedule(steps.waits, ("never",), group=9) for _ in range(4)]
         c.cancel(9)
         assert all(isinstance(one.exception(), cluster.ClosureAbortedError) for one in group)

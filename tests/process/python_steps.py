@@ -139,6 +139,19 @@ def keeps_a_lock():
 
 
 @worker.function(idempotent=True)
+def tidies():
+    """It sees that it was cancelled, and takes its time then."""
+    try:
+        mark("tidies")
+        while True:  # without a pause: it sees it before the signal comes
+            worker.check_cancelled()
+    except worker.Stopped:
+        time.sleep(0.5)  # dozens of signals
+        mark("tidied")
+        raise
+
+
+@worker.function(idempotent=True)
 def waits(name):
     """Until there is a mark of that name, or it is cancelled. The pid of its worker."""
     try:
