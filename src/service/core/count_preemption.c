@@ -79,6 +79,7 @@ void mst_counts_stored(struct mst_job *job, const struct mst_key *key)
         count_notice(counts, mst_blob_slice(key->value));
     }
     counts->handled += read.kind == MST_PREEMPT_KEY_COMPLETE;
+    mst_history_preempt(job, key, &read);
 }
 
 void mst_counts_watch(struct mst_counts *counts, const struct mst_request *request)

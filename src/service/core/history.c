@@ -253,18 +253,12 @@ static void saved(struct mst_job *job, const struct mst_key *key)
     }
 }
 
-void mst_history_stored(struct mst_job *job, const struct mst_key *key)
+void mst_history_preempt(struct mst_job *job, const struct mst_key *key,
+                         const struct mst_preempt_name *name)
 {
-    struct mst_preempt_name name;
-
-    if (key->space != &job->keys ||
-        !mst_slice_starts_with(mst_key_name(key), mst_slice_text(MST_PREEMPT_PREFIX)) ||
-        !mst_preempt_name_read(mst_key_name(key), &name)) {
-        return;
-    }
-    if (name.kind == MST_PREEMPT_KEY_NOTICE) {
-        notice(job, key, name.index);
-    } else if (name.kind == MST_PREEMPT_KEY_COMPLETE) {
+    if (name->kind == MST_PREEMPT_KEY_NOTICE) {
+        notice(job, key, name->index);
+    } else if (name->kind == MST_PREEMPT_KEY_COMPLETE) {
         saved(job, key);
     }
 }

@@ -12,6 +12,7 @@
 
 #include "service/core/member.h"
 
+struct mst_preempt_name;
 struct mst_round;
 
 struct mst_incident {
@@ -50,7 +51,9 @@ void mst_history_refine(const struct mst_session *teller, const struct mst_reque
 /* The generation was sealed, and its records too; `seal` is NULL if it had no predecessors. */
 void mst_history_sealed(struct mst_job *job, const struct mst_round *seal, uint32_t before);
 void mst_history_too_few(struct mst_job *job, uint32_t there);
-void mst_history_stored(struct mst_job *job, const struct mst_key *key); /* notices, saves */
+/* A key of preemption of that name was stored: a notice, or a save. */
+void mst_history_preempt(struct mst_job *job, const struct mst_key *key,
+                         const struct mst_preempt_name *name);
 void mst_history_resumed(struct mst_core *core); /* the service began again */
 
 /* ---- for a snapshot ---- */
