@@ -190,16 +190,6 @@ static void change_bytes(struct stage *stage, struct fake_file *file)
     }
 }
 
-static void resize(struct fake_file *file, uint64_t size)
-{
-    if (size > file->size) {
-        file->bytes = realloc(file->bytes, size);
-        MST_ASSERT(file->bytes);
-        memset(file->bytes + file->size, 0, size - file->size);
-    }
-    file->size = size;
-}
-
 /* Where zeros begin: behind the last frame. */
 static uint64_t end_of(const struct fake_file *file)
 {
@@ -228,7 +218,7 @@ static void add_record(struct stage *stage, struct fake_file *file)
         return;
     }
     if (at + mst_frame_bytes(payload) > file->size) {
-        resize(file, at + mst_frame_bytes(payload));
+        fake_file_resize(file, at + mst_frame_bytes(payload));
     }
     frame = file->bytes + at;
     for (unsigned i = 0; i < 4; i++) {
@@ -255,7 +245,7 @@ static void add_file(struct stage *stage)
         if (!stage->disk.files[i].name[0]) {
             file = &stage->disk.files[i];
             (void)snprintf(file->name, sizeof file->name, "%s", name);
-            resize(file, MST_FILE_HEAD + fuzz_number(&stage->input, 1));
+            fake_file_resize(file, MST_FILE_HEAD + fuzz_number(&stage->input, 1));
             write_head(stage, file);
         }
     }
@@ -279,7 +269,7 @@ static void damage(struct stage *stage)
         seal(stage, file);
         break;
     case 3:
-        resize(file, fuzz_number(&stage->input, 2) % (file->size + 1));
+        fake_file_resize(file, fuzz_number(&stage->input, 2) % (file->size + 1));
         break;
     case 4:
         write_head(stage, file);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/panic.h"
+
 static muster_status fail(struct fake_disk *disk, const char *name, muster_status status,
                           const char *what)
 {
@@ -32,16 +34,22 @@ static uint64_t used(const struct fake_disk *disk)
     return sum;
 }
 
-static muster_status resize(struct fake_disk *disk, struct fake_file *file, uint64_t size)
+void fake_file_resize(struct fake_file *file, uint64_t size)
 {
     if (size > file->size) {
-        if (used(disk) + (size - file->size) > disk->room) {
-            return fail(disk, file->name, MUSTER_ENOSPACE, "no room");
-        }
         file->bytes = realloc(file->bytes, size);
+        MST_ASSERT(file->bytes);
         memset(file->bytes + file->size, 0, size - file->size);
     }
     file->size = size;
+}
+
+static muster_status resize(struct fake_disk *disk, struct fake_file *file, uint64_t size)
+{
+    if (size > file->size && used(disk) + (size - file->size) > disk->room) {
+        return fail(disk, file->name, MUSTER_ENOSPACE, "no room");
+    }
+    fake_file_resize(file, size);
     return MUSTER_OK;
 }
 

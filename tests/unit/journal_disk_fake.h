@@ -38,6 +38,7 @@ struct fake_disk {
 void fake_disk_init(struct fake_disk *disk);
 void fake_disk_fini(struct fake_disk *disk);
 void fake_disk_copy(struct fake_disk *to, const struct fake_disk *from);
+void fake_file_resize(struct fake_file *file, uint64_t size);               /* with zeros */
 struct fake_file *fake_disk_find(struct fake_disk *disk, const char *name); /* NULL: none */
 
 #endif
