@@ -27,7 +27,7 @@ def entered(call):
 
 
 def one_fails(call):
-    """In attempt 0 rank 1 fails once all are there; the others return from here, and go on."""
+    """In attempt 0 rank 1 fails once all are there; the others return from here, and may be told as they do."""
     if call.iteration == 0:
         call.job.barrier("met")
         if call.rank == 1:
@@ -236,8 +236,8 @@ def one_fails_while_others_finalize():
     def train(call: muster.Call):
         entered(call)
         if call.rank == 2 and call.iteration == 0:
-            call.job.barrier("met")
             try:
+                call.job.barrier("met")
                 time.sleep(LONG_S)
             finally:
                 (FOLDER / "fails").touch()
@@ -323,12 +323,13 @@ def one_never_ends():
 def a_section_after_the_interruption():
     @muster.Wrapper()
     def train(call: muster.Call):
-        one_fails(call)
-        if call.iteration == 0:
-            try:
+        try:
+            one_fails(call)
+            if call.iteration == 0:
                 time.sleep(LONG_S)
-            except muster.Restart:
-                pass
+        except muster.Restart:
+            pass
+        if call.iteration == 0:
             with call.atomic():
                 say("within")
         return call.iteration
@@ -394,15 +395,19 @@ def in_a_destructor():
     """The first one is lost there, as the interpreter can only print it."""
 
     class Slow:
+        def __init__(self, call):
+            self.call = call
+
         def __del__(self):
-            say("destroys")
+            one_fails(self.call)
             time.sleep(LONG_S)
 
     @muster.Wrapper()
     def train(call: muster.Call):
-        one_fails(call)
-        if call.iteration == 0:
-            slow = Slow()
+        if call.rank == 1:
+            one_fails(call)
+        elif call.iteration == 0:
+            slow = Slow(call)
             del slow
             say("behind")
             time.sleep(LONG_S)
