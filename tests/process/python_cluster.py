@@ -80,8 +80,9 @@ def values(job):
         raw = [c.schedule(steps.joins, (b"a", bytearray(b"b"))), c.schedule(steps.splits, (b"x-y",)),
                c.schedule(steps.joins)]
         assert c.fetch(raw) == [b"a-b", [b"x", b"y"], b""]
+        until(lambda: c.counts().workers_present == 2)
         counts = c.counts()
-        assert counts.workers_present == 2 and counts.queued == 0 and counts.values > 3000
+        assert counts.queued == 0 and counts.values > 3000
         assert [one.state.name for one in c.workers()] == ["PRESENT", "PRESENT"]
         c.dismiss()
         assert c.dismissed
@@ -418,9 +419,9 @@ def executor(job):
 
 def executor_max_workers(job):
     for kind, wrong in ((TypeError, {"coordinator": 4}), (muster.Invalid, {"max_workers": 0}),
-                        (TypeError, {"initializer": print})):
+                        (TypeError, {"max_workers": 2.5}), (TypeError, {"initializer": print})):
         raises(kind, Executor, **wrong)
-    with Executor(job, max_workers=2) as pool:
+    with Executor(job, max_workers=2, initializer=None, initargs=(), thread_name_prefix="") as pool:
         counts = pool.coordinator.counts
         first = [pool.submit(steps.waits, "first") for _ in range(2)]
         others = [pool.submit(steps.square, x) for x in range(2000)]

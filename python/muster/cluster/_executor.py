@@ -4,6 +4,7 @@
 import atexit
 import collections
 import concurrent.futures
+import operator
 import os
 import threading
 import weakref
@@ -54,6 +55,7 @@ ELSEWHERE = {
     "max_tasks_per_child": "leave it out",
     "thread_name_prefix": "leave it out",
 }
+UNSET = (None, "", ())  # what their defaults are there
 
 
 class Executor(concurrent.futures.Executor):
@@ -69,9 +71,11 @@ class Executor(concurrent.futures.Executor):
     ) -> None:
         if isinstance(coordinator, int):
             raise TypeError(f"Executor({coordinator}): write Executor(max_workers={coordinator})")
-        if max_workers is not None and max_workers < 1:
+        if max_workers is not None and operator.index(max_workers) < 1:
             raise pickled.invalid(f"Executor: max_workers={max_workers}: expected a number from 1")
         for name in options.keys() & ELSEWHERE.keys():
+            if options.pop(name) in UNSET:
+                continue
             raise TypeError(
                 f"Executor has no option {name!r}, for its workers are started by `muster run`: {ELSEWHERE[name]}"
             )
