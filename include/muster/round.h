@@ -8,6 +8,10 @@
  * a name in the same order on all ranks, as with any collective. What client.h says of threads,
  * time and errors holds here.
  *
+ * Any number of names may be used. At most rounds_max (1,024) of a generation are kept: those whose
+ * last result a rank may still ask for, since it has not called again after its own wait ended;
+ * one more is refused with ELIMIT.
+ *
  * Errors of rounds: ETIMEDOUT (the deadline of the round or the caller; `err` names the missing
  * ranks; with MUSTER_ON_LOSS_PROCEED the round still has a value, see muster_round_join), ELOST (a
  * participant was lost and on_loss is FAIL), EMISMATCH (EQUAL: contributions differ), ERANGE (a sum

@@ -138,6 +138,7 @@ static const struct mst_field round_rows[] = {
     ROW(13, BOOL, any_deadline, round.any_deadline),
     ROW(14, UINT32, root, round.root),
     ROW(15, UINT64, replace_ms, round.replace_ms),
+    ARRAY(16, BYTES, taken, round.taken, round.taken_count, 0, NULL),
 };
 static const struct mst_message round_message = {
     .name = "Round", ROWS(round_rows), .bounded = BIT(6) | BIT(7)};

@@ -127,6 +127,10 @@ struct mst_round_request {
     uint64_t replace_ms; /* of a seal: once all others have arrived it stays open for so long for
                             lost ranks that their agent replaces; the longest of all counts */
     struct mst_slice data;
+    /* Names of other rounds of the generation whose last result the caller has: it will not ask for
+     * that again. When no participant may, such a name is forgotten for a new one. */
+    const struct mst_slice *taken;
+    uint32_t taken_count;
 };
 
 /* What a watch can follow; a mask. */

@@ -180,6 +180,9 @@ static void make_round(struct history *history)
         round->on_loss = MST_FAIL;
         round->data.size = one_in(history, 2) ? 0 : 16; /* refused unless the root brings them */
     }
+    history->taken = mst_slice_text(rounds[(at + 1) % (sizeof(rounds) / sizeof(rounds[0]))]);
+    round->taken = &history->taken;
+    round->taken_count = (round->generation + round->number) % 2; /* also where it is not true */
     if (at == 1 && history->generations[history->at->job] % 2 == 0) {
         history->participants[0] = 0;
         history->participants[1] = 2;

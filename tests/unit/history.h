@@ -52,6 +52,7 @@ struct history {
     struct mst_write ops[HISTORY_OPS];
     struct mst_slice keys[HISTORY_OPS];
     uint32_t participants[3];
+    struct mst_slice taken;
     uint32_t order[2];
     unsigned char data[16];
 };

@@ -27,7 +27,7 @@
 #include "library_stage.h"
 #include "restart/shell/restart.h"
 
-enum { THREADS = 6, ADDS = 300 };
+enum { THREADS = 6, ADDS = 300, NAMES = 1500 /* more than --rounds-max */ };
 
 struct thread {
     pthread_t id;
@@ -69,6 +69,18 @@ static void *add_often(void *ctx)
     for (int i = 0; i < ADDS && thread->status == MUSTER_OK; i++) {
         thread->status =
             muster_key_add(thread->client, "sum", 1, NULL, LIMIT_MS, NULL, &thread->err);
+    }
+    return NULL;
+}
+
+static void *meet_by_many_names(void *ctx)
+{
+    struct thread *thread = ctx;
+    char name[32];
+
+    for (int i = 0; i < NAMES && thread->status == MUSTER_OK; i++) {
+        (void)snprintf(name, sizeof(name), "save %d", i);
+        thread->status = muster_barrier_wait(thread->client, name, LIMIT_MS, &thread->err);
     }
     return NULL;
 }
@@ -610,6 +622,35 @@ static void two_ranks_meet_often(void **state)
     muster_client_close(service);
 }
 
+/* Ranks meet at more barriers than a generation may have names, each with a name of its own, as for
+ * each save. None fails. The result of one for which a rank gave up waiting is still there, and a
+ * name that was forgotten can be used again. [rounds / Results] */
+static void each_barrier_may_have_a_name_of_its_own(void **state)
+{
+    muster_client *service = library_alone();
+    muster_client *two[2];
+    struct thread threads[2] = {{0}};
+    struct muster_error err;
+
+    (void)state;
+    open_two(service, two);
+    assert_int_equal(muster_barrier_wait(two[0], "late", 30, &err), MUSTER_ETIMEDOUT);
+    library_ok(muster_barrier_wait(two[1], "late", LIMIT_MS, &err), &err);
+    for (int times = 0; times < 2; times++) {
+        for (int i = 0; i < 2; i++) {
+            start(&threads[i], two[i], meet_by_many_names);
+        }
+        for (int i = 0; i < 2; i++) {
+            finish(&threads[i]);
+            library_ok(threads[i].status, &threads[i].err);
+        }
+    }
+    library_ok(muster_barrier_wait(two[0], "late", LIMIT_MS, &err), &err);
+    muster_client_close(two[0]);
+    muster_client_close(two[1]);
+    muster_client_close(service);
+}
+
 /* A rank gives up waiting at a barrier and calls again. It is at the same barrier still.
  * [rounds / Meeting] */
 static void a_barrier_is_taken_up_again(void **state)
@@ -997,6 +1038,7 @@ int main(void)
         cmocka_unit_test(a_callback_cannot_wait_for_itself),
         cmocka_unit_test(a_callback_may_use_another_client),
         cmocka_unit_test(two_ranks_meet_often),
+        cmocka_unit_test(each_barrier_may_have_a_name_of_its_own),
         cmocka_unit_test(a_barrier_is_taken_up_again),
         cmocka_unit_test(a_child_runs_and_ends_whatever_was_locked_when_it_was_forked),
         cmocka_unit_test(a_broken_invariant_poisons_the_client),

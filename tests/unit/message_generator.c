@@ -176,9 +176,13 @@ static void make_round(struct message_generator *generator, struct mst_round_req
 {
     uint32_t count = many(generator);
     bool orders = coin(generator); /* one that does has no participants */
+    uint32_t taken = many(generator);
 
     for (uint32_t i = 0; i < count; i++) {
         generator->participants[i] = number32(generator);
+    }
+    for (uint32_t i = 0; i < taken; i++) {
+        generator->keys[i] = bytes_of(generator);
     }
     *round = (struct mst_round_request){
         .generation = number(generator),
@@ -198,6 +202,8 @@ static void make_round(struct message_generator *generator, struct mst_round_req
         .seal = coin(generator),
         .data = bytes_of(generator),
         .replace_ms = number(generator),
+        .taken = taken > 0 ? generator->keys : NULL,
+        .taken_count = taken,
     };
 }
 
@@ -482,6 +488,10 @@ static bool round_equal(const struct mst_round_request *a, const struct mst_roun
     }
     for (uint32_t i = 0; equal && i < a->participant_count; i++) {
         equal = a->participants[i] == b->participants[i];
+    }
+    equal = equal && a->taken_count == b->taken_count;
+    for (uint32_t i = 0; equal && i < a->taken_count; i++) {
+        equal = mst_slice_equal(a->taken[i], b->taken[i]);
     }
     return equal && a->generation == b->generation && mst_slice_equal(a->name, b->name) &&
            a->number == b->number && a->deadline_ms == b->deadline_ms && a->on_loss == b->on_loss &&

@@ -403,6 +403,67 @@ static void a_result_has_a_limit(struct fixture *f)
     EXPECT_INT(f, reply->detail.limit, 2);
 }
 
+static void two_names(struct mst_core_config *config)
+{
+    config->limits.rounds_max = 2;
+}
+
+static struct mst_request taking(const char *name, uint64_t number, const struct mst_slice *taken)
+{
+    struct mst_request request = fixture_round(1, name, number);
+
+    request.round.taken = taken;
+    request.round.taken_count = 1;
+    return request;
+}
+
+/* There are as many names as the limit allows. One whose last result every rank says it has is
+ * forgotten for a new one; one that a rank may still ask for is not, and is answered with the
+ * recorded result. A forgotten name begins again with the number that its ranks count. [Results] */
+static void a_name_is_forgotten_when_all_have_its_result(struct fixture *f)
+{
+    const struct mst_slice a = mst_slice_text("a"), b = mst_slice_text("b");
+    struct client ranks[2];
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, 2);
+    round_send_all(f, ranks, 2, fixture_round(1, "a", 0));
+    round_send_all(f, ranks, 2, taking("b", 0, &a));
+    round_expect_all(f, ranks, 2, MUSTER_OK);
+    fixture_send(f, &ranks[0], taking("c", 0, &b)); /* a is forgotten */
+    EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_MORE);
+    reply = fixture_call(f, &ranks[1], fixture_round(1, "d", 0)); /* b is not */
+    EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
+    reply = fixture_call(f, &ranks[1], fixture_round(1, "b", 0));
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    fixture_send(f, &ranks[1], taking("c", 0, &b));
+    EXPECT_INT(f, round_last(f, &ranks[1])->status, MUSTER_OK);
+    reply = fixture_call(f, &ranks[0], fixture_round(1, "a", 2)); /* none had this number */
+    EXPECT_INT(f, reply->status, MUSTER_EINVAL);
+    round_send_all(f, ranks, 2, fixture_round(1, "a", 1));
+    round_expect_all(f, ranks, 2, MUSTER_OK);
+    EXPECT_INT(f, round_last(f, &ranks[0])->number, 1);
+}
+
+/* The same, where the other rank, which has no result, is lost. [Results] */
+static void a_lost_rank_asks_for_no_result(struct fixture *f)
+{
+    const struct mst_slice a = mst_slice_text("a");
+    struct client ranks[3];
+    struct mst_request proceeds = fixture_round(1, "c", 0);
+
+    proceeds.round.on_loss = MST_PROCEED;
+    fixture_seal(f, ranks, 3);
+    round_send_all(f, ranks, 3, fixture_round(1, "a", 0));
+    round_send_all(f, ranks, 2, taking("b", 0, &a));
+    EXPECT_INT(f, fixture_call(f, &ranks[0], proceeds)->status, MUSTER_ELIMIT);
+    round_lose(f, &ranks[0], &ranks[2]);
+    fixture_send(f, &ranks[0], proceeds);
+    EXPECT_INT(f, round_last(f, &ranks[0])->status, MUSTER_MORE);
+    fixture_send(f, &ranks[1], proceeds);
+    round_expect_all(f, ranks, 2, MUSTER_OK);
+}
+
 /* ---- losses and deadlines ---- */
 
 /* A participant is lost before it arrived. The round fails at once for all (ELOST), naming
@@ -851,6 +912,18 @@ static void test_a_result_has_a_limit(void **state)
     fixture_run_with(a_result_has_a_limit, small);
 }
 
+static void test_a_name_is_forgotten_when_all_have_its_result(void **state)
+{
+    (void)state;
+    fixture_run_with(a_name_is_forgotten_when_all_have_its_result, two_names);
+}
+
+static void test_a_lost_rank_asks_for_no_result(void **state)
+{
+    (void)state;
+    fixture_run_with(a_lost_rank_asks_for_no_result, two_names);
+}
+
 static void test_a_large_round_is_listed_in_pages(void **state)
 {
     (void)state;
@@ -861,8 +934,11 @@ static void test_a_large_round_is_listed_in_pages(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {SCENARIOS(ROW) cmocka_unit_test(test_a_result_has_a_limit),
-                                       cmocka_unit_test(test_a_large_round_is_listed_in_pages)};
+    const struct CMUnitTest tests[] = {
+        SCENARIOS(ROW) cmocka_unit_test(test_a_result_has_a_limit),
+        cmocka_unit_test(test_a_name_is_forgotten_when_all_have_its_result),
+        cmocka_unit_test(test_a_lost_rank_asks_for_no_result),
+        cmocka_unit_test(test_a_large_round_is_listed_in_pages)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -193,8 +193,8 @@ static void reload(struct player *player, struct bytes *bytes)
 
 /* What a story must have come by, or it shows nothing. */
 struct tally {
-    size_t refused, without_memory, joins, owned, tombstones, open_rounds, last_rounds, gathered,
-        seals, claims, fences, pasts, ended_links, faults, awaited, lost_jobs, answers;
+    size_t refused, without_memory, joins, owned, tombstones, open_rounds, last_rounds, forgotten,
+        gathered, seals, claims, fences, pasts, ended_links, faults, awaited, lost_jobs, answers;
 };
 
 static void count_rounds(struct tally *tally, const struct mst_job *job)
@@ -216,6 +216,7 @@ static void count(struct tally *tally, const struct mst_core *core)
         tally->tombstones += job->keys.tombstone_count;
         tally->faults += job->faults.count;
         tally->awaited += job->awaited_count;
+        tally->forgotten += job->round_forgotten > 0;
         count_rounds(tally, job);
     }
     for (const struct mst_session *session = mst_session_first(core); session;
@@ -299,9 +300,10 @@ static void only_what_is_kept_decides(void **state)
     free(bytes.data);
     assert_true(tally.refused > 0 && tally.without_memory > 0 && tally.joins > 0 &&
                 tally.owned > 0 && tally.tombstones > 0 && tally.open_rounds > 0 &&
-                tally.last_rounds > 0 && tally.gathered > 0 && tally.seals > 0 &&
-                tally.claims > 0 && tally.fences > 0 && tally.pasts > 0 && tally.ended_links > 0 &&
-                tally.faults > 0 && tally.awaited > 0 && tally.lost_jobs > 0 && tally.answers > 0);
+                tally.last_rounds > 0 && tally.forgotten > 0 && tally.gathered > 0 &&
+                tally.seals > 0 && tally.claims > 0 && tally.fences > 0 && tally.pasts > 0 &&
+                tally.ended_links > 0 && tally.faults > 0 && tally.awaited > 0 &&
+                tally.lost_jobs > 0 && tally.answers > 0);
 }
 
 /* ---- bytes that are not as they were ---- */
@@ -396,15 +398,15 @@ static void seal_up(struct bytes *bytes)
     }
 }
 
-/* A snapshot is of the form before the histories, or of the one before the wait for replacements,
- * which has the same bytes where nothing waits for one. It is loaded; one of an older or later form
- * is refused. */
+/* A snapshot is of a form before the histories and the results of rounds: the last, or of the one
+ * before the wait for replacements, which has the same bytes where nothing waits for one. It is
+ * loaded; one of an older or later form is refused. */
 static void the_forms_before_are_loaded(void **state)
 {
-    enum { FORM_AT = 8, EMPTY_HISTORY = 16 };
+    enum { FORM_AT = 8, EMPTY_HISTORY = 16, FORGOTTEN = 8 };
     struct bytes bytes = {0};
     struct player player;
-    size_t jobs = 0;
+    size_t behind = 0; /* what the forms before do not have */
 
     (void)state;
     grow_up(&player, 3, 300);
@@ -412,12 +414,16 @@ static void the_forms_before_are_loaded(void **state)
     MST_NAMED_EACH(struct mst_job, job, &player.core->jobs)
     {
         assert_int_equal(job->history.count, 0);
-        jobs++;
+        behind += EMPTY_HISTORY + FORGOTTEN;
+        MST_NAMED_EACH(const struct mst_round_name, name, &job->round_names)
+        {
+            behind += name->last ? name->last->part_count : 0;
+        }
     }
-    assert_true(jobs > 0);
+    assert_true(behind > 0);
     try_to_load(slice_of(&bytes), MUSTER_OK);
-    bytes.size -= jobs * EMPTY_HISTORY;
-    for (unsigned char form = 3; form <= 7; form++) {
+    bytes.size -= behind;
+    for (unsigned char form = 3; form <= 8; form++) {
         bytes.data[FORM_AT] = form;
         seal_up(&bytes);
         try_to_load(slice_of(&bytes), form == 4 || form == 5 ? MUSTER_OK : MUSTER_EPROTO);

@@ -540,6 +540,7 @@ static muster_status open_any(muster_client **out, const struct muster_client_op
     (void)pthread_mutex_init(&client->lock, NULL);
     mst_list_init(&client->waiters);
     mst_list_init(&client->timers);
+    mst_lib_counters_init(&client->counters);
     mst_list_init(&client->calls);
     mst_list_init(&client->over);
     mst_list_init(&client->dispatchers);

@@ -50,7 +50,7 @@ static void free_client(struct muster_client *client)
     mst_tls_context_free(client->tls);
     mst_page_unmap(client->page);
     mst_lib_alone_stop(client->alone);
-    mst_lib_counters_free(client);
+    mst_lib_counters_free(&client->counters);
     close_descriptors(client);
     free(client->secret_path);
     free(client->addr);

@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "base/panic.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "client/shell/driver/driver.h"
 #include "client/shell/internal.h"
@@ -32,9 +33,19 @@ struct mst_lib_waiter {
  *   DRIVES --a caller takes the seat--> PARKED --its alarm: no caller for a moment--> DRIVES */
 enum mst_lib_background { MST_LIB_DRIVES, MST_LIB_PARKED };
 
-struct mst_lib_counter; /* round.c: the calls of a round's name in this generation */
-struct mst_lib_alone;   /* alone.c: the service of a job of one */
-struct mst_lib_helper;  /* helper.c: an agent for this process alone */
+/* round.c: the calls of each name of rounds in a generation. */
+#define MST_LIB_TAKEN 16u /* names in one request */
+struct mst_lib_counters {
+    uint64_t generation;
+    struct mst_table by_name;
+    struct mst_lib_counter *all;
+    struct mst_list taken; /* those whose last result is here, and the service does not know it */
+    uint64_t last_place;   /* in that list */
+    struct mst_slice names[MST_LIB_TAKEN]; /* of a request, until it is posted */
+};
+
+struct mst_lib_alone;  /* alone.c: the service of a job of one */
+struct mst_lib_helper; /* helper.c: an agent for this process alone */
 
 /* secret.c: the source of a secret. */
 struct mst_lib_secret {
@@ -106,8 +117,7 @@ struct muster_client {
     struct mst_lib_helper *helper;
     uint64_t iteration;
     uint64_t heard; /* the completed-run count that this process knows */
-    struct mst_lib_counter *counters;
-    uint64_t counters_generation;
+    struct mst_lib_counters counters;
     struct mst_lib_alone *alone;
 
     uint64_t opened_ns;
@@ -288,6 +298,7 @@ uint64_t mst_lib_heard(const char *job);
 void mst_lib_heard_keep(const char *job, uint64_t heard);
 
 /* round.c */
-void mst_lib_counters_free(struct muster_client *client);
+void mst_lib_counters_init(struct mst_lib_counters *counters);
+void mst_lib_counters_free(struct mst_lib_counters *counters);
 
 #endif

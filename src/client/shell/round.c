@@ -6,49 +6,84 @@
 #include <string.h>
 
 #include "client/shell/call.h"
+#include "os/system.h"
 #include "proto/vector.h"
 
 /* ---- the numbers of calls ---- */
 
 /* The calls of a name in the current generation: the n-th call of every rank is one round. */
 struct mst_lib_counter {
-    struct mst_lib_counter *next;
+    struct mst_table_node node;
+    struct mst_lib_counter *next; /* of all */
     uint64_t number;
+    struct mst_list taken; /* linked: the service is to learn that the last result is here */
+    uint64_t place;        /* in that list */
     char name[];
 };
 
-void mst_lib_counters_free(struct muster_client *client)
+static uint64_t hash_of(const char *name)
 {
-    while (client->counters) {
-        struct mst_lib_counter *next = client->counters->next;
+    static const struct mst_table_secret none;
 
-        free(client->counters);
-        client->counters = next;
+    return mst_table_hash(&none, mst_slice_text(name));
+}
+
+void mst_lib_counters_init(struct mst_lib_counters *counters)
+{
+    mst_table_init(&counters->by_name, &mst_system_mem);
+    mst_list_init(&counters->taken);
+}
+
+void mst_lib_counters_free(struct mst_lib_counters *counters)
+{
+    struct mst_lib_counter *next;
+
+    for (struct mst_lib_counter *counter = counters->all; counter; counter = next) {
+        next = counter->next;
+        mst_table_remove(&counters->by_name, &counter->node);
+        free(counter);
     }
+    counters->all = NULL;
+    mst_list_init(&counters->taken);
+}
+
+static struct mst_lib_counter *find_counter(const struct mst_lib_counters *counters,
+                                            const char *name)
+{
+    struct mst_table_node *node = mst_table_find(&counters->by_name, hash_of(name));
+
+    for (; node; node = mst_table_again(node)) {
+        struct mst_lib_counter *counter = MST_CONTAINER(node, struct mst_lib_counter, node);
+
+        if (strcmp(counter->name, name) == 0) {
+            return counter;
+        }
+    }
+    return NULL;
 }
 
 /* With the lock. NULL: no memory. */
 static struct mst_lib_counter *counter_of(struct muster_client *client, const char *name)
 {
+    struct mst_lib_counters *counters = &client->counters;
     uint64_t generation = mst_lib_view(client)->generation;
     struct mst_lib_counter *counter;
     size_t size = strlen(name) + 1;
 
-    if (client->counters_generation != generation) {
-        mst_lib_counters_free(client);
-        client->counters_generation = generation;
+    if (counters->generation != generation) {
+        mst_lib_counters_free(counters);
+        counters->generation = generation;
     }
-    for (counter = client->counters; counter; counter = counter->next) {
-        if (strcmp(counter->name, name) == 0) {
-            return counter;
-        }
-    }
-    counter = malloc(sizeof(*counter) + size);
+    counter = find_counter(counters, name);
     if (counter) {
-        counter->number = 0;
+        return counter;
+    }
+    counter = calloc(1, sizeof(*counter) + size);
+    if (counter) {
         memcpy(counter->name, name, size);
-        counter->next = client->counters;
-        client->counters = counter;
+        counter->next = counters->all;
+        counters->all = counter;
+        mst_table_insert(&counters->by_name, hash_of(name), &counter->node);
     }
     return counter;
 }
@@ -204,6 +239,45 @@ static bool uses_number(muster_status status, bool local)
     return status != MUSTER_ETIMEDOUT || !local;
 }
 
+/* ---- results that the service need not keep for this rank ---- */
+
+static void tell_taken(struct mst_call *call)
+{
+    struct mst_lib_counters *counters = &call->client->counters;
+    uint32_t count = 0;
+
+    MST_EACH(counter, &counters->taken, const struct mst_lib_counter, taken) {
+        if (count == MST_LIB_TAKEN) {
+            break;
+        }
+        counters->names[count++] = mst_slice_text(counter->name);
+        call->place = counter->place;
+    }
+    call->request.round.taken = counters->names;
+    call->request.round.taken_count = count;
+}
+
+/* Of its request the service has heard. */
+static void forget_told(struct mst_lib_counters *counters, uint64_t place)
+{
+    while (!mst_list_empty(&counters->taken)) {
+        struct mst_lib_counter *first =
+            MST_CONTAINER(counters->taken.next, struct mst_lib_counter, taken);
+
+        if (first->place > place) {
+            break;
+        }
+        mst_list_remove(&first->taken);
+    }
+}
+
+static void take_from_now_on(struct mst_lib_counters *counters, struct mst_lib_counter *counter)
+{
+    mst_list_remove(&counter->taken);
+    counter->place = ++counters->last_place;
+    mst_list_append(&counters->taken, &counter->taken);
+}
+
 /* The generation and the number of this call. */
 static muster_status number_call(struct mst_call *call)
 {
@@ -233,20 +307,30 @@ static muster_status number_call(struct mst_call *call)
         }
     }
     round->number = counter->number++;
+    tell_taken(call);
     return MUSTER_MORE;
 }
 
-static void give_number_back(struct mst_call *call)
+static void end_call(struct mst_call *call)
 {
-    struct muster_client *client = call->client;
+    struct mst_lib_counters *counters = &call->client->counters;
     const struct mst_round_request *round = &call->request.round;
     struct mst_lib_counter *counter;
 
-    if (uses_number(call->said, call->local) || client->counters_generation != round->generation) {
+    if (counters->generation != round->generation) {
         return;
     }
-    counter = counter_of(client, call->kept);
-    if (counter && counter->number == round->number + 1) {
+    if (!call->local && call->said != MUSTER_ENOSPACE && call->said != MUSTER_ENOMEM &&
+        call->said != MUSTER_ELIMIT) {
+        forget_told(counters, call->place);
+    }
+    counter = find_counter(counters, call->kept);
+    if (!counter) {
+        return;
+    }
+    if (uses_number(call->said, call->local)) {
+        take_from_now_on(counters, counter);
+    } else if (counter->number == round->number + 1) {
         counter->number = round->number;
     }
 }
@@ -265,7 +349,7 @@ static muster_status join(muster_client *client, const char *kind, const char *n
                             .request = {.command = MST_ROUND},
                             .begin = number_call,
                             .take = take_result,
-                            .ended = give_number_back,
+                            .ended = end_call,
                             .out = out};
     struct mst_round_request *round = &call.request.round;
     muster_status status;

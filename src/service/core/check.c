@@ -406,6 +406,16 @@ static void check_open_round(const struct mst_job *job, const struct mst_round *
     MST_ASSERT(round->references >= 1 + list_size(&round->waiters)); /* and replies being sent */
 }
 
+static void check_owed(const struct mst_round *last)
+{
+    uint32_t owed = 0;
+
+    for (uint32_t i = 0; i < last->part_count; i++) {
+        owed += !last->parts[i].taken;
+    }
+    MST_ASSERT(owed == last->owed);
+}
+
 static void check_rounds(const struct mst_job *job)
 {
     bool sealing = false;
@@ -423,6 +433,7 @@ static void check_rounds(const struct mst_job *job)
         if (name->last) {
             MST_ASSERT(name->last->done && name->last->number + 1 == name->number);
             MST_ASSERT(mst_list_empty(&name->last->waiters));
+            check_owed(name->last);
             check_kept_bytes(name->last);
         }
     }

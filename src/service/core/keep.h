@@ -20,6 +20,7 @@ void mst_keep_members(struct mst_archive *archive, struct mst_job *job);
 void mst_keep_sessions(struct mst_archive *archive, struct mst_job *job);
 void mst_keep_keys(struct mst_archive *archive, struct mst_job *job);
 void mst_keep_rounds(struct mst_archive *archive, struct mst_job *job);
+void mst_keep_results_taken(struct mst_archive *archive, struct mst_core *core);
 void mst_keep_jobs(struct mst_archive *archive, struct mst_core *core);
 void mst_keep_pasts(struct mst_archive *archive, struct mst_core *core);
 void mst_keep_links(struct mst_archive *archive, struct mst_core *core);

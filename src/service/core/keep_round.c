@@ -341,6 +341,9 @@ static void keep_place(struct mst_archive *archive, struct mst_job *job,
     if (there && *place) {
         keep_round(archive, *place);
     }
+    if (done && there && archive->loading && mst_archive_good(archive)) {
+        mst_round_owe(*place); /* until the end of the snapshot says more */
+    }
 }
 
 /* ---- names ---- */
@@ -371,6 +374,35 @@ static void keep_name(struct mst_archive *archive, void *ctx, struct mst_list *n
                                           (!name->last || name->last->number + 1 == name->number));
     if (name->open && name->open->seal && mst_archive_expect(archive, !job->seal)) {
         job->seal = name->open;
+    }
+}
+
+/* ---- who has the last results ---- */
+
+static void keep_taken(struct mst_archive *archive, struct mst_round *last)
+{
+    uint32_t owed = 0;
+
+    for (uint32_t i = 0; i < last->part_count && mst_archive_good(archive); i++) {
+        mst_archive_bool(archive, &last->parts[i].taken);
+        owed += !last->parts[i].taken;
+    }
+    if (archive->loading) {
+        last->owed = owed;
+    }
+}
+
+void mst_keep_results_taken(struct mst_archive *archive, struct mst_core *core)
+{
+    MST_NAMED_EACH(struct mst_job, job, &core->jobs)
+    {
+        mst_archive_u64(archive, &job->round_forgotten);
+        MST_NAMED_EACH(struct mst_round_name, name, &job->round_names)
+        {
+            if (name->last) {
+                keep_taken(archive, name->last);
+            }
+        }
     }
 }
 

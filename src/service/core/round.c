@@ -20,6 +20,64 @@ void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name)
     mst_named_add(&job->round_names, &name->named);
 }
 
+/* ---- names that are forgotten ---- */
+
+static void take_result(struct mst_round *last, struct mst_round_part *part)
+{
+    if (part && !part->taken) {
+        part->taken = true;
+        last->owed--;
+    }
+}
+
+void mst_round_owe(struct mst_round *round)
+{
+    round->owed = round->part_count;
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        if (round->parts[i].lost || round->parts[i].outside) {
+            take_result(round, &round->parts[i]);
+        }
+    }
+}
+
+static void take_results(const struct mst_session *session, const struct mst_round_request *request)
+{
+    for (uint32_t i = 0; i < request->taken_count; i++) {
+        const struct mst_round_name *name =
+            mst_named_find(&session->job->round_names, request->taken[i]);
+
+        if (name && name->last) {
+            take_result(name->last, mst_round_part(name->last, session->member));
+        }
+    }
+}
+
+static bool at_limit(const struct mst_job *job)
+{
+    return job->round_names.tree.count >= job->core->config.limits.rounds_max;
+}
+
+/* The first that can be forgotten; NULL: none. */
+static struct mst_round_name *outdated(const struct mst_job *job)
+{
+    MST_NAMED_EACH(struct mst_round_name, name, &job->round_names)
+    {
+        if (!name->open && name->last->owed == 0) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
+/* Its members go on counting, so a number that it had reached may begin it again. */
+static void forget(struct mst_job *job, struct mst_round_name *name)
+{
+    job->round_forgotten = mst_later(job->round_forgotten, name->number);
+    mst_pin_leave_round(job->core, name->last);
+    mst_named_remove(&job->round_names, &name->named);
+    mst_mem_release(&job->core->mem, name);
+}
+
 /* ---- life ---- */
 
 static void clear_alarms(struct mst_core *core, struct mst_round *round)
@@ -259,6 +317,7 @@ void mst_round_decide(struct mst_round *round, muster_status status)
         round->detail.limit = mst_generation_min_size(round->job);
     }
     keep_hosts(round);
+    mst_round_owe(round);
     round->status = status;
     round->done = true;
     if (mst_round_has_value(round) && mst_reduce_finish(round) != MUSTER_OK) {
@@ -345,6 +404,7 @@ void mst_round_drop_all(struct mst_job *job)
         mst_named_remove(&job->round_names, &name->named);
         mst_mem_release(&job->core->mem, name);
     }
+    job->round_forgotten = 0;
 }
 
 /* Closes it as soon as it cannot succeed, or every participant has arrived or is lost. A seal is
@@ -371,6 +431,9 @@ void mst_round_lose(struct mst_job *job, const struct mst_member *member)
 
         if (part && !part->lost && !part->outside) {
             lose_part(round, part);
+        }
+        if (name->last) {
+            take_result(name->last, mst_round_part(name->last, member));
         }
     }
 }
@@ -466,6 +529,8 @@ static muster_status check_limits(struct mst_waiter *waiter,
     const struct mst_limits *limits = &waiter->core->config.limits;
     uint32_t participants = request->participants ? request->participant_count : 0;
     uint32_t many = participants > request->order_count ? participants : request->order_count;
+
+    many = many > request->taken_count ? many : request->taken_count;
 
     if (request->name.size > limits->name_bytes_max) {
         return mst_waiter_exceed_limit(waiter, MST_LIMIT_NAME_BYTES, request->name.size);
@@ -645,14 +710,24 @@ static muster_status contribute(struct mst_session *session, struct mst_waiter *
     return MUSTER_MORE;
 }
 
+static struct mst_round_name *new_name(const struct mst_job *job,
+                                       const struct mst_round_request *request)
+{
+    struct mst_round_name *name = mst_named_new(&job->core->mem, sizeof(*name), request->name);
+
+    if (name) {
+        name->number = request->number;
+    }
+    return name;
+}
+
 /* The first arrival: the round, and its name if that is new. A round that gets no contribution
  * leaves no trace. */
 static muster_status begin(struct mst_session *session, struct mst_waiter *waiter,
                            struct mst_round_name *name, const struct mst_round_request *request)
 {
     struct mst_job *job = session->job;
-    struct mst_round_name *fresh =
-        name ? NULL : mst_named_new(&job->core->mem, sizeof(*fresh), request->name);
+    struct mst_round_name *fresh = name ? NULL : new_name(job, request);
     struct mst_round *round = new_round(job, request);
     struct mst_round_part *part = round ? mst_round_part(round, session->member) : NULL;
     muster_status status = MUSTER_ENOMEM;
@@ -668,6 +743,9 @@ static muster_status begin(struct mst_session *session, struct mst_waiter *waite
         return status;
     }
     if (fresh) {
+        if (at_limit(job)) {
+            forget(job, outdated(job));
+        }
         mst_round_name_publish(job, fresh);
     }
     publish(job, name ? name : fresh, round);
@@ -690,6 +768,17 @@ static bool in_generation(const struct mst_session *session, uint64_t generation
            mst_member_seated(session->member);
 }
 
+/* The number that the name is at. One that is not known may have been forgotten at any up to the
+ * greatest: the first caller's counts. */
+static uint64_t number_of(const struct mst_job *job, const struct mst_round_name *name,
+                          const struct mst_round_request *request)
+{
+    if (name) {
+        return name->number;
+    }
+    return request->number <= job->round_forgotten ? request->number : 0;
+}
+
 /* The root is a participant, and only it has data. */
 static bool root_makes_sense(const struct mst_session *session,
                              const struct mst_round_request *request)
@@ -706,10 +795,9 @@ static bool root_makes_sense(const struct mst_session *session,
     return !request->participants || among(request, job->ranks[request->root]->index);
 }
 
-muster_status mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
-                                const struct mst_request *request)
+static muster_status enter(struct mst_session *session, struct mst_waiter *waiter,
+                           const struct mst_round_request *wanted)
 {
-    const struct mst_round_request *wanted = &request->round;
     struct mst_job *job = session->job;
     struct mst_round_name *name;
     struct mst_round *round;
@@ -735,7 +823,7 @@ muster_status mst_round_request(struct mst_session *session, struct mst_waiter *
         return MUSTER_EINVAL;
     }
     name = mst_named_find(&job->round_names, wanted->name);
-    at = name ? name->number : 0;
+    at = number_of(job, name, wanted);
     round = round_of(name, wanted->number);
     if (wanted->number < at) {
         return round && mst_round_part(round, session->member)
@@ -751,11 +839,24 @@ muster_status mst_round_request(struct mst_session *session, struct mst_waiter *
     if (wanted->seal && job->seal) {
         return answer_from(job->seal, waiter, MUSTER_EINVAL, job->seal->number);
     }
-    if (!name && job->round_names.tree.count >= job->core->config.limits.rounds_max) {
+    if (!name && at_limit(job) && !outdated(job)) {
         return mst_waiter_exceed_limit(waiter, MST_LIMIT_ROUNDS,
                                        job->round_names.tree.count + UINT64_C(1));
     }
     return begin(session, waiter, name, wanted);
+}
+
+muster_status mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
+                                const struct mst_request *request)
+{
+    muster_status status = enter(session, waiter, &request->round);
+
+    /* One for which there is no room changes nothing. */
+    if (status != MUSTER_ENOMEM && status != MUSTER_ELIMIT && !session->core->held &&
+        session->role == MST_ROLE_RANK && in_generation(session, request->round.generation)) {
+        take_results(session, &request->round);
+    }
+    return status;
 }
 
 muster_status mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,

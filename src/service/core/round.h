@@ -27,9 +27,12 @@ struct mst_round_part {
     enum mst_cause cause;
     int32_t code;
     uint32_t place; /* of a seal with an order: 1 + its next rank; 0: none */
+    bool taken;     /* once DONE: it has the result, and does not ask for it again */
 };
 
-/* All rounds of one name in one generation: one open at most, the last finished one kept. */
+/* All rounds of one name in one generation: one open at most, the last finished one kept. At the
+ * limit of names the first whose last result no participant may ask for is forgotten for a new one.
+ */
 struct mst_round_name {
     struct mst_named named;
     uint64_t serial;
@@ -62,6 +65,7 @@ struct mst_round {
     uint32_t part_count;
     uint32_t arrived, lost;
     uint32_t settled;  /* arrived or lost */
+    uint32_t owed;     /* once DONE: parts that may ask for the result */
     size_t data_size;  /* of each contribution: vectors and EQUAL */
     size_t kept_bytes; /* of the parts' data */
     struct mst_blob *value;
@@ -90,6 +94,10 @@ void mst_round_replace_over(struct mst_round *seal);
 /* The round is over: fixes the result, answers the waiters, and keeps it as the last one. */
 void mst_round_decide(struct mst_round *round, muster_status status);
 void mst_round_tell(struct mst_round *round);
+
+/* Once it is done: each part that is in the generation may ask for the result until it says that it
+ * has it. */
+void mst_round_owe(struct mst_round *round);
 
 /* Whether it ended with a reduced result: on success, and at the deadline of a round that proceeds
  * without the missing ranks as it does without the lost ones. */

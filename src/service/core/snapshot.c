@@ -2,17 +2,19 @@
 /*   magic, format, time of the last input
  *   state: config, clock, jobs, jobs that ended, connections
  *   histories of the jobs
+ *   which participants have the last results of rounds
  *   digest of all that
  *
  * Only the state is in the kept digest: an input that changed nothing need not be recorded, so the
- * time of the last one differs after a replay. */
+ * time of the last one differs after a replay. What stands behind the state came later than the
+ * digests of older records, which hold without it. */
 #include "service/core/snapshot.h"
 
 #include "service/core/keep.h"
 
 #define MAGIC UINT64_C(0x31706e5372657473) /* "sterSnp1", read as little-endian */
-/* What 5 adds takes no room where it is not used; 6 adds the histories. */
-enum { FORMAT = 6, FORMAT_LEAST = 4, FORMAT_HISTORY = 6 };
+/* What 5 adds takes no room where it is not used. */
+enum { FORMAT = 7, FORMAT_LEAST = 4, FORMAT_HISTORY = 6, FORMAT_RESULTS_TAKEN = 7 };
 
 /* ---- numbers of the core itself ---- */
 
@@ -99,6 +101,7 @@ static muster_status save(const struct mst_core *core, const struct mst_snapshot
     keep_state(&archive, state.described);
     if (header) {
         mst_keep_histories(&archive, state.described);
+        mst_keep_results_taken(&archive, state.described);
     }
     (void)mst_archive_end(&archive);
     *digest_out = archive.digest;
@@ -147,6 +150,9 @@ muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_s
     keep_state(&archive, core);
     if (format >= FORMAT_HISTORY) {
         mst_keep_histories(&archive, core);
+    }
+    if (format >= FORMAT_RESULTS_TAKEN) {
+        mst_keep_results_taken(&archive, core);
     }
     status = mst_archive_end(&archive);
     if (status == MUSTER_OK && kept_ns > now_ns) {
