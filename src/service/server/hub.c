@@ -112,8 +112,9 @@ static void no_stranger(struct mst_uv_connection *connection)
     }
 }
 
-/* Informs the core; must not be called while an effect is being delivered. */
-static void drop(struct mst_uv_connection *connection)
+/* Informs the core; must not be called while an effect is being delivered. Its socket is the
+ * caller's. */
+static void let_go(struct mst_uv_connection *connection)
 {
     struct mst_uv_connection **at = slot(connection->hub, connection->id);
 
@@ -131,6 +132,11 @@ static void drop(struct mst_uv_connection *connection)
         connection->codec = NULL;
     }
     uv_close((uv_handle_t *)&connection->poll, on_closed);
+}
+
+static void drop(struct mst_uv_connection *connection)
+{
+    let_go(connection);
     close(connection->channel.fd);
 }
 
@@ -475,6 +481,16 @@ static void take_in(struct mst_uv_connection *connection, struct mst_slice bytes
     }
 }
 
+/* Another replica dialed this one: the socket and its TLS are the links' from now on. */
+static void hand_over(struct mst_uv_connection *connection, struct mst_slice bytes)
+{
+    struct mst_tls *tls = connection->channel.tls;
+
+    let_go(connection);
+    connection->channel.tls = NULL;
+    mst_uv_links_take(connection->hub->links, connection->channel.fd, tls, bytes);
+}
+
 static void end(struct mst_uv_connection *connection)
 {
     struct mst_native_service *codec = connection->codec;
@@ -559,7 +575,9 @@ static void receive(struct mst_uv_connection *connection)
             return;
         }
     }
-    if (size > 0) {
+    if (size > 0 && hub->links && !connection->codec && *hub->input == MST_UV_LINKS_FIRST_BYTE) {
+        hand_over(connection, mst_slice_of(hub->input + 1, (size_t)size - 1));
+    } else if (size > 0) {
         take_in(connection, mst_slice_of(hub->input, (size_t)size));
         mst_uv_pressure_read(connection, (size_t)size);
     } else if (size == 0) {

@@ -34,6 +34,7 @@
 #include "net/tls.h"
 #include "service/core/core.h"
 #include "service/server/feed.h"
+#include "service/server/links.h"
 #include "service/server/log.h"
 #include "service/server/pressure.h"
 #include "service/server/reserve.h"
@@ -60,6 +61,8 @@ struct mst_uv_hub {
     uint64_t count;              /* connections */
     uint64_t refused;            /* since the limit was reached */
     struct mst_tls_context *tls; /* of the service; NULL: no secret */
+    struct mst_uv_links *links;  /* of a replica: connections of others are handed over to them;
+                                    NULL: it is none, and refuses them */
     uint32_t strangers;
     uint32_t strangers_read;      /* in this turn */
     struct mst_list unproven;     /* the strangers, oldest first */

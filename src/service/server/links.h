@@ -28,6 +28,7 @@
 #include "net/secret.h"
 #include "net/tls.h"
 #include "service/replica/message.h"
+#include "service/replica/server.h"
 #include "service/server/log.h"
 
 enum {
