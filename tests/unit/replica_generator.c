@@ -97,6 +97,7 @@ static void hello(struct replica_generated *out, const struct replica_chooser *c
     message->hello.protocol = (uint32_t)number(chooser);
     message->hello.rules = (uint32_t)number(chooser);
     message->hello.id = number(chooser);
+    message->hello.member = number(chooser) & 1;
     message->hello.run = words(out, 1, 255, chooser);
     message->hello.address = words(out, 1, 255, chooser);
     message->hello.version = words(out, 0, 63, chooser);

@@ -310,7 +310,7 @@ static const char *read_timeout_now(struct cursor *cursor, struct mst_replica_me
 
 static const char *read_hello(struct cursor *cursor, struct mst_replica_message *out)
 {
-    uint8_t run, address, version;
+    uint8_t run, address, version, flags;
     bool zeros;
 
     out->hello.protocol = take_u32(cursor);
@@ -319,7 +319,9 @@ static const char *read_hello(struct cursor *cursor, struct mst_replica_message 
     run = take_u8(cursor);
     address = take_u8(cursor);
     version = take_u8(cursor);
-    zeros = take_zeros(cursor, 5);
+    flags = take_u8(cursor);
+    zeros = flags <= FLAG_FIRST && take_zeros(cursor, 4);
+    out->hello.member = flags & FLAG_FIRST;
     out->hello.run = take_bytes(cursor, run);
     out->hello.address = take_bytes(cursor, address);
     out->hello.version = take_bytes(cursor, version);
@@ -471,7 +473,8 @@ static void write_hello(unsigned char **at, const struct mst_replica_message *me
     put_number(at, message->hello.run.size, 1);
     put_number(at, message->hello.address.size, 1);
     put_number(at, message->hello.version.size, 1);
-    put_number(at, 0, 5);
+    put_number(at, flags_of(message->hello.member, false), 1);
+    put_number(at, 0, 4);
     put_bytes(at, message->hello.run);
     put_bytes(at, message->hello.address);
     put_bytes(at, message->hello.version);

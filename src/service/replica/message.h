@@ -87,6 +87,7 @@ struct mst_replica_message {
         struct {
             uint32_t protocol, rules;
             uint64_t id;
+            bool member;              /* it has the log of a group, or a vote */
             struct mst_slice run;     /* the name of the job; 1 to 255 bytes */
             struct mst_slice address; /* where this replica listens; 1 to 255 */
             struct mst_slice version; /* of the program, for people; up to 63 */

@@ -49,6 +49,7 @@ struct mst_uv_links_peer {
     char host[MST_REPLICA_ADDRESS_ROOM]; /* of that; empty: one that only its own host understands,
                                             so it tells nothing about two replicas on one host */
     char version[64];                    /* of its program */
+    bool member; /* when it said hello, it had the log of a group, or a vote */
 };
 
 struct mst_uv_links_config {
@@ -64,6 +65,8 @@ struct mst_uv_links_config {
     uint64_t id;
     uint32_t rules;      /* MST_CORE_RULES */
     const char *version; /* of the program */
+    const bool *member;  /* whether it has the log of a group, or a vote, when it says hello; NULL:
+                            it has not */
 
     /* Called from within a run of the loop, never from a call of this header. They may send, reach
      * and list, but not take or close. */

@@ -288,6 +288,7 @@ static void greet(struct mst_uv_link *link, const struct mst_address *address,
     struct mst_slice kept = mst_buffer_content(&link->kept);
 
     link->peer.id = message->hello.id;
+    link->peer.member = message->hello.member;
     mst_uv_links_copy(link->peer.address, sizeof(link->peer.address), message->hello.address);
     mst_uv_links_copy(link->peer.version, sizeof(link->peer.version), message->hello.version);
     if (!mst_address_is_local(address)) {
@@ -532,6 +533,7 @@ struct mst_uv_link *mst_uv_link_new(struct mst_uv_links *links, struct mst_uv_ta
     link->stage = MST_UV_LINK_GREETING;
     link->channel.fd = -1;
     link->until_ns = uv_hrtime() + MST_UV_LINKS_GREETING_MS * NS_PER_MS;
+    links->hello.hello.member = links->config.member && *links->config.member;
     mst_replica_reader_init(&link->reader, links->mem);
     mst_buffer_init(&link->output, links->mem, MST_UV_LINKS_OUTPUT_MAX);
     mst_buffer_init(&link->kept, links->mem, MST_UV_LINKS_OUTPUT_MAX / 2);
