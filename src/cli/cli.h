@@ -19,6 +19,7 @@
 #define MST_CLI_OK 0
 #define MST_CLI_FAILED 1
 #define MST_CLI_USAGE 2
+#define MST_CLI_REPLICA_ENDED 76 /* of `muster serve --replica` */
 #define MST_CLI_DEADLINE 124
 
 #define MST_CLI_SCOPE(scope) (1u << (unsigned)(scope))

@@ -360,13 +360,14 @@ const struct mst_cli_exit_code mst_cli_exit_codes[] = {
     {MST_CLI_OK, "done"},
     {MST_CLI_FAILED, "failed"},
     {MST_CLI_USAGE, "wrong usage"},
+    {MST_CLI_REPLICA_ENDED, "a replica of the service ended, and is to be started again"},
     {MST_CLI_DEADLINE, "a deadline passed"},
     {0, NULL},
 };
 
 void mst_cli_help_all(void)
 {
-    char codes[256] = "Exit codes: ";
+    char codes[320] = "Exit codes: ";
     size_t used = strlen(codes);
 
     mst_cli_put("usage: muster COMMAND [flags] [arguments]\n\n");

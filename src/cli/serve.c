@@ -14,6 +14,7 @@
 #include "muster/client.h"
 #include "net/address.h"
 #include "service/server/journal_folder.h"
+#include "service/server/replica.h"
 #include "service/server/service.h"
 
 #define INHERITED_MAX 65536 /* descriptors looked for */
@@ -212,18 +213,45 @@ static int take_named(const struct mst_cli *cli, struct mst_uv_service_config *c
     return MST_CLI_OK;
 }
 
+static int take_replica(const struct mst_cli *cli, const char *listens,
+                        struct mst_uv_service_config *config, struct mst_uv_replica_config *out)
+{
+    struct muster_error err;
+
+    out->addresses = mst_cli_text(cli, "replica");
+    out->voters = (unsigned)mst_cli_number(cli, "replicas");
+    if (*out->addresses && config->elsewhere) {
+        return mst_cli_usage(cli, "--moved-to and --replica contradict each other");
+    }
+    out->run = config->job;
+    out->secret = config->secret;
+    out->lease_ns = config->lease_ns;
+    out->path = config->journal.path;
+    out->version = config->journal.version;
+    out->sync = config->journal.sync;
+    if (mst_uv_replica_config_check(out, listens, config->named, config->secret || config->insecure,
+                                    &err) != MUSTER_OK) {
+        return mst_cli_usage(cli, "%s", err.text);
+    }
+    config->journal.replica = *out->addresses ? out : NULL;
+    return MST_CLI_OK;
+}
+
 static int serve(const struct mst_cli *cli, char *list, int ready)
 {
+    struct mst_uv_replica_config replica = {.self = ""};
     struct background background = {.ready = ready, .log = -1};
     const char *addresses[MST_UV_ADDRESSES_MAX + 1];
     struct mst_uv_service_config config = {.addresses = addresses};
     bool tcp = mst_addresses_speak_tcp(list);
+    char listens[MST_UV_ADDRESSES_MAX * MST_ADDRESS_TEXT];
     struct mst_uv_service *service;
     struct mst_secret secret;
     struct muster_error err;
     muster_status status;
     int code;
 
+    (void)snprintf(listens, sizeof listens, "%s", list);
     config.address_count = split(list, addresses);
     if (config.address_count == 0 || config.address_count > MST_UV_ADDRESSES_MAX) {
         return mst_cli_usage(cli, "--addr names 1 to %u addresses", MST_UV_ADDRESSES_MAX);
@@ -252,6 +280,9 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
         return mst_cli_usage(cli, "--sync needs a folder to write to: --journal DIR");
     }
     code = take_named(cli, &config);
+    if (code == MST_CLI_OK) {
+        code = take_replica(cli, listens, &config, &replica);
+    }
     if (code != MST_CLI_OK) {
         mst_secret_wipe(&secret);
         return code;
@@ -264,7 +295,9 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     }
     if (announce(cli, service) &&
         (ready < 0 || detach(cli, &background, mst_uv_service_address(service)))) {
-        code = mst_uv_service_run(service) ? MST_CLI_OK : MST_CLI_FAILED;
+        code = mst_uv_service_run(service) ? MST_CLI_OK
+               : config.journal.replica    ? MST_CLI_REPLICA_ENDED
+                                           : MST_CLI_FAILED;
         if (code == MST_CLI_OK) {
             remove_log(&background);
         }
@@ -357,7 +390,12 @@ const struct mst_cli_command mst_cli_serve = {
                "('default' without -j), where the other commands find it. Port 0 is any free port. "
                "For other machines it needs a secret (TCP connections are then TLS 1.3), or "
                "--insecure on the command line. SIGTERM and SIGINT stop it. With --journal a "
-               "restarted service continues from the saved state, whatever ended this one.\n",
+               "restarted service continues from the saved state, whatever ended this one.\n"
+               "With --replica A,B,C three of these are one service: one leads and serves, and if "
+               "its host dies another one does. Each has the same list and a folder of its own. At "
+               "their first start the first of the list founds the group, once it has reached all "
+               "others; a replica whose folder is new or was removed is added by the leader. One "
+               "that lost the lead, or whose disk failed, ends with status 76: start it again.\n",
     .example = "  muster serve --job train --lease 30s\n",
     .scopes = MST_CLI_SCOPE(MST_SCOPE_SERVICE) | MST_CLI_SCOPE(MST_SCOPE_LIMIT),
     .finds_job = true,

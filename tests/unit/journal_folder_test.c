@@ -23,6 +23,7 @@
 #include "failing_mem.h"
 #include "service/core/snapshot.h"
 #include "service/journal/format.h"
+#include "service/journal/journal.h"
 #include "service/server/journal_disk.h"
 #include "service/server/journal_folder.h"
 

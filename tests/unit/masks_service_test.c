@@ -29,6 +29,7 @@
 #include "muster/worker.h"
 #include "net/lookup.h"
 #include "own_mask.h"
+#include "service/journal/journal.h"
 #include "service/server/http.h"
 #include "service/server/journal_disk.h"
 #include "service/server/journal_folder.h"
@@ -96,6 +97,11 @@ static void what_writes_a_record(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+static muster_status write_snapshot(void *journal)
+{
+    return mst_journal_snapshot_write(journal);
+}
+
 /* The process that writes a snapshot is started. The signal mask of its caller is what it was. */
 static void what_writes_a_snapshot(void **state)
 {
@@ -119,7 +125,7 @@ static void what_writes_a_snapshot(void **state)
         mst_journal_open(&journal, &core, mst_journal_disk_of(disk), &config, &mem.mem, &err),
         &err);
     assert_true(mst_journal_snapshot_begin(journal));
-    assert_true(mst_journal_disk_fork(disk, journal, &child, &end));
+    assert_true(mst_journal_disk_fork(disk, write_snapshot, journal, &child, &end));
     own_mask_assert("mst_journal_disk_fork");
     mst_journal_snapshot_end(journal, mst_journal_disk_reap(child, end, false));
     mst_core_free(core);

@@ -222,6 +222,9 @@ bool mst_journal_has_room(struct mst_journal *journal, size_t more)
 {
     uint64_t need = journal->offset + mst_frame_bytes(journal->frame.used + more);
 
+    if (journal->config.sink.take) {
+        return journal->state == MST_JOURNAL_KEEPS;
+    }
     if (journal->state == MST_JOURNAL_KEEPS && need + MARGIN > journal->reserved &&
         reserve(journal, need) == MUSTER_ENOSPACE) {
         mst_journal_hold(journal, journal->now_ns);
@@ -233,9 +236,10 @@ bool mst_journal_has_room(struct mst_journal *journal, size_t more)
 
 unsigned char *mst_journal_record_room(struct mst_journal *journal, size_t size)
 {
+    size_t max = journal->config.sink.take ? journal->config.sink.max : MST_JOURNAL_FRAME_MAX;
     unsigned char *at;
 
-    if (journal->frame.used > 0 && journal->frame.used + size > MST_JOURNAL_FRAME_MAX) {
+    if (journal->frame.used > 0 && journal->frame.used + size > max) {
         mst_journal_flush(journal);
     }
     at = mst_gather_room(&journal->frame, &journal->mem, size);
@@ -246,11 +250,30 @@ unsigned char *mst_journal_record_room(struct mst_journal *journal, size_t size)
     return at;
 }
 
+static void give(struct mst_journal *journal)
+{
+    const struct mst_journal_sink *sink = &journal->config.sink;
+    struct mst_slice payload =
+        mst_slice_of(journal->frame.bytes + MST_FRAME_HEAD, journal->frame.used);
+
+    if (payload.size > 0 && journal->state != MST_JOURNAL_BROKEN) {
+        journal->bytes += payload.size;
+        if (!sink->take(sink->ctx, payload)) {
+            mst_journal_break(journal, "it has ended");
+        }
+    }
+    journal->frame.used = 0;
+}
+
 void mst_journal_flush(struct mst_journal *journal)
 {
     uint64_t size = mst_frame_bytes(journal->frame.used);
     muster_status status;
 
+    if (journal->config.sink.take) {
+        give(journal);
+        return;
+    }
     if (journal->frame.used == 0 || journal->file == MST_NO_FILE ||
         journal->state == MST_JOURNAL_BROKEN) {
         journal->frame.used = 0;

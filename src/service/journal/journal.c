@@ -50,7 +50,7 @@ static muster_status begin_unkept(struct mst_journal *journal, struct muster_err
 {
     muster_status status = mst_core_new(&journal->core, &journal->config.core, &journal->mem);
 
-    journal->state = MST_JOURNAL_ENDED;
+    journal->state = journal->config.sink.take ? MST_JOURNAL_FOLLOWS : MST_JOURNAL_ENDED;
     if (status != MUSTER_OK) {
         (void)mst_fail(err, status, 0, "cannot make the service: out of memory or invalid limits");
     }
@@ -159,6 +159,7 @@ static void keep(struct mst_journal *journal, const struct mst_journal_record *r
 {
     mst_gather_keep(&journal->frame, record, body_size);
     journal->records++;
+    journal->inputs++;
 }
 
 /* The weight of the last input for the state, which the commit adds up. */
@@ -241,6 +242,9 @@ static muster_status prepare(struct mst_journal *journal, const struct mst_reque
     *size = mst_input_request_bytes(request);
     if (*size == 0 || *size > UINT32_MAX / 2) {
         return MUSTER_OK; /* no command: the core refuses it without a trace */
+    }
+    if (journal->config.sink.take && MST_RECORD_HEAD + *size > journal->config.sink.max) {
+        return MUSTER_ELIMIT;
     }
     if (mst_journal_has_room(journal, MST_RECORD_HEAD + *size)) {
         *at = mst_journal_record_room(journal, MST_RECORD_HEAD + *size);

@@ -31,19 +31,29 @@
 #include "base/mem.h"
 #include "muster/status.h"
 #include "service/core/core.h"
+#include "service/core/snapshot.h"
 #include "service/journal/disk.h"
 #include "service/journal/input.h"
 
 struct mst_journal;
+
+/* Takes the frames in the place of files: the common log of replicas does. */
+struct mst_journal_sink {
+    void *ctx;
+    size_t max; /* bytes of a payload */
+    /* The payload of a frame, whose inputs were fed. False: nothing may leave any more. */
+    bool (*take)(void *ctx, struct mst_slice payload);
+};
 
 struct mst_journal_config {
     struct mst_core_config core;
     const char *version; /* of the program, for people */
     bool sync;           /* what is promised survives the host, not only the process */
     bool go_on_when_full;
-    uint64_t chunk_bytes; /* reserved at a time; 0: 4 MiB */
-    uint64_t records_max; /* before a snapshot; 0: 200,000 */
-    uint64_t bytes_max;   /* the same; 0: 64 MiB */
+    uint64_t chunk_bytes;         /* reserved at a time; 0: 4 MiB */
+    uint64_t records_max;         /* before a snapshot; 0: 200,000 */
+    uint64_t bytes_max;           /* the same; 0: 64 MiB */
+    struct mst_journal_sink sink; /* `take` NULL: none */
     void (*tell)(void *ctx, enum mst_level level, const char *line);
     void *tell_ctx;
 };
@@ -60,7 +70,8 @@ struct mst_journal_recovered {
 /* Recovers the core from the files, and begins the next file. ENOMEM; EFAILED: it cannot be
  * recovered, or not be written; `err` says which file and where. Nothing is removed then.
  * `disk` NULL: the core begins anew and nothing is kept, from the first input on; so there is one
- * way into a core, whether its state outlives the process or not. */
+ * way into a core, whether its state outlives the process or not. With a sink, and no disk, it
+ * follows: below. */
 muster_status mst_journal_open(struct mst_journal **out, struct mst_core **core,
                                const struct mst_disk *disk, const struct mst_journal_config *config,
                                const struct mst_mem *mem, struct muster_error *err);
@@ -110,6 +121,34 @@ void mst_journal_snapshot_end(struct mst_journal *journal, bool written);
 /* The service stops in order: the state becomes a snapshot, from which another version can begin
  * too. Nothing is recorded after it. */
 muster_status mst_journal_stop(struct mst_journal *journal, struct muster_error *err);
+
+/* ---- with a sink: one of several replicas ----
+ *
+ * It follows until it leads: what another one decided is fed again, and the inputs above must not
+ * be called. Once it leads, each commit gives the sink one frame or more, in the place of files. */
+
+/* The inputs of a payload that a sink took elsewhere. EFAILED: it makes no sense, or there is less
+ * memory than there was; `err` is one line. */
+muster_status mst_journal_apply(struct mst_journal *journal, struct mst_slice payload,
+                                struct muster_error *err);
+
+/* From here on the state leads: its time goes on, all connections are gone, and every session has a
+ * whole lease. The next commit has that. ENOMEM, EINVAL. */
+muster_status mst_journal_lead(struct mst_journal *journal);
+bool mst_journal_leads(const struct mst_journal *journal);
+
+/* The state as bytes, as it is between two inputs, and in the place of the present one; `*core` is
+ * the new one then. Saving allocates nothing, so a forked child may do it. */
+bool mst_journal_save(const struct mst_journal *journal, const struct mst_snapshot_sink *sink);
+muster_status mst_journal_load(struct mst_journal *journal, struct mst_slice state,
+                               struct mst_core **core, struct muster_error *err);
+
+/* Inputs, and bytes of payloads, since the last call with `restart`: what a snapshot would save the
+ * next recovery. */
+bool mst_journal_state_due(const struct mst_journal *journal);
+void mst_journal_state_kept(struct mst_journal *journal);
+
+uint64_t mst_journal_inputs(const struct mst_journal *journal); /* fed with a sink, ever */
 
 /* ---- for people ---- */
 

@@ -23,9 +23,10 @@ enum {
 
 enum mst_journal_state {
     MST_JOURNAL_KEEPS = 0,
-    MST_JOURNAL_HOLDS = 1, /* the disk is full: nothing is recorded, and nothing lasting is done */
-    MST_JOURNAL_ENDED = 2, /* ended by a full disk, or stopped in order */
-    MST_JOURNAL_BROKEN = 3 /* the disk failed: nothing may leave any more */
+    MST_JOURNAL_HOLDS = 1,  /* the disk is full: nothing is recorded, and nothing lasting is done */
+    MST_JOURNAL_ENDED = 2,  /* ended by a full disk, or stopped in order */
+    MST_JOURNAL_BROKEN = 3, /* the disk failed: nothing may leave any more */
+    MST_JOURNAL_FOLLOWS = 4 /* with a sink: another replica decides */
 };
 
 struct mst_journal {
@@ -57,6 +58,7 @@ struct mst_journal {
     uint64_t retry_ns;                     /* when room is looked for again */
     uint64_t snapshot;                     /* that is being written; 0: none */
     uint64_t records_before, bytes_before; /* that one makes unnecessary */
+    uint64_t inputs;                       /* with a sink, ever */
     unsigned char *part;                   /* MST_SNAPSHOT_PART and a frame around it */
 
     struct mst_journal_recovered recovered;

@@ -16,6 +16,7 @@
 #include "service/server/addresses.h"
 #include "service/server/connection.h"
 #include "service/server/peer.h"
+#include "service/server/replica/follow.h"
 
 #define BATCH 32u            /* requests of one connection in one turn */
 #define CARRIED 64u          /* effects before their bytes are written */
@@ -296,6 +297,7 @@ static bool feed_request(struct mst_uv_connection *connection, const struct mst_
     muster_status status;
 
     hub->reserve.storing = stores(request);
+    hub->feed.asked = true;
     status = mst_journal_request(hub->feed.journal, now(hub), connection->id, request);
     hub->reserve.storing = false;
     return status == MUSTER_OK || refuse_request(connection, request, status);
@@ -605,6 +607,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 
         receive(connection);
         mst_uv_pressure_shed(hub);
+        mst_uv_feed_pulse(&hub->feed);
     }
 }
 
@@ -806,10 +809,10 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
     mst_list_init(&hub->unproven);
     hub->recovering = true;
     status = mst_uv_feed_init(&hub->feed, loop, log, &core, &config->journal, &hub->mem, err);
-    hub->recovering = false;
+    hub->recovering = !mst_uv_feed_serves(&hub->feed);
     hub->core = hub->feed.core;
     hub->last_id = hub->feed.last_conn;
-    return status;
+    return status == MUSTER_OK ? mst_uv_follow_begin(hub, err) : status;
 }
 
 void mst_uv_hub_fini(struct mst_uv_hub *hub)
@@ -937,7 +940,10 @@ void mst_uv_hub_resume(struct mst_uv_hub *hub)
 
 void mst_uv_hub_turn(struct mst_uv_hub *hub)
 {
-    mst_journal_tick(hub->feed.journal, now(hub));
+    mst_uv_follow_turn(hub);
+    if (mst_uv_feed_serves(&hub->feed)) {
+        mst_journal_tick(hub->feed.journal, now(hub));
+    }
     mst_uv_pressure_resume(hub);
     settle(hub);
     expire(hub);
@@ -968,10 +974,10 @@ uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub)
     }
     deadline_ns = mst_sooner(deadline_ns, mst_uv_pressure_deadline_ns(hub));
     deadline_ns = sooner(&hub->probation, sooner(&hub->quiet, deadline_ns));
-    if (deadline_ns == UINT64_MAX) {
-        return deadline_ns;
+    if (deadline_ns != UINT64_MAX) { /* from one clock to the other */
+        deadline_ns = deadline_ns > now_ns ? uv_hrtime() + (deadline_ns - now_ns) : 0;
     }
-    return deadline_ns > now_ns ? uv_hrtime() + (deadline_ns - now_ns) : 0;
+    return mst_sooner(deadline_ns, mst_uv_feed_wake_ns(&hub->feed));
 }
 
 void mst_uv_hub_stop(struct mst_uv_hub *hub)

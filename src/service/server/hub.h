@@ -69,6 +69,7 @@ struct mst_uv_hub {
     uint64_t complaints_until_ns; /* log lines about strangers are limited in such a period */
     uint32_t complaints;
     bool stopping;
+    bool serves;               /* of several replicas: this one leads */
     bool elsewhere;            /* clients are sent on to `addresses` */
     char *addresses;           /* of the service, for clients: with commas; NULL: none to name */
     bool waiting_first;        /* in this turn: waiting replies come before new requests */

@@ -275,8 +275,8 @@ static void close_between(unsigned first, unsigned last)
 }
 
 /* Closes the connections of the service. Signals to the service do not reach the child. */
-static _Noreturn void be_child(struct mst_journal_disk *disk, struct mst_journal *journal,
-                               pid_t parent, int end)
+static _Noreturn void be_child(struct mst_journal_disk *disk, muster_status (*write)(void *ctx),
+                               void *ctx, pid_t parent, int end)
 {
     unsigned low = (unsigned)(disk->of.folder < end ? disk->of.folder : end);
     unsigned high = (unsigned)(disk->of.folder < end ? end : disk->of.folder);
@@ -289,11 +289,11 @@ static _Noreturn void be_child(struct mst_journal_disk *disk, struct mst_journal
         close_between(low + 1, high - 1);
         close_between(high + 1, UINT_MAX);
     }
-    _exit(mst_journal_snapshot_write(journal) == MUSTER_OK ? 0 : 1);
+    _exit(write(ctx) == MUSTER_OK ? 0 : 1);
 }
 
-bool mst_journal_disk_fork(struct mst_journal_disk *disk, struct mst_journal *journal, pid_t *child,
-                           int *end)
+bool mst_journal_disk_fork(struct mst_journal_disk *disk, muster_status (*write)(void *ctx),
+                           void *ctx, pid_t *child, int *end)
 {
     pid_t parent = getpid();
     int ends[2];
@@ -303,7 +303,7 @@ bool mst_journal_disk_fork(struct mst_journal_disk *disk, struct mst_journal *jo
     }
     *child = mst_forked(NULL);
     if (*child == 0) {
-        be_child(disk, journal, parent, ends[1]);
+        be_child(disk, write, ctx, parent, ends[1]);
     }
     close(ends[1]);
     if (*child < 0) {

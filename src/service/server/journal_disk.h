@@ -9,7 +9,6 @@
 
 #include "muster/status.h"
 #include "service/journal/disk.h"
-#include "service/journal/journal.h"
 
 struct mst_journal_disk;
 
@@ -23,10 +22,10 @@ const struct mst_disk *mst_journal_disk_of(const struct mst_journal_disk *disk);
 /* Writes all bytes; 0, or an errno. */
 int mst_disk_write(int file, struct mst_slice bytes, uint64_t offset);
 
-/* Starts a child that writes the snapshot, and dies with us. `*end` is readable when it has ended.
- * False: no child could be made. */
-bool mst_journal_disk_fork(struct mst_journal_disk *disk, struct mst_journal *journal, pid_t *child,
-                           int *end);
+/* Starts a child that calls `write`, which writes a snapshot into the folder, and dies with us.
+ * `*end` is readable when it has ended. False: no child could be made. */
+bool mst_journal_disk_fork(struct mst_journal_disk *disk, muster_status (*write)(void *ctx),
+                           void *ctx, pid_t *child, int *end);
 
 /* Waits for the child, or kills it `now`. True: it wrote the whole snapshot. */
 bool mst_journal_disk_reap(pid_t child, int end, bool now);

@@ -397,7 +397,7 @@ static muster_status name_addresses(struct mst_uv_service *service,
     struct mst_endpoints named;
     char why[ERROR_ROOM];
 
-    if (!list || !*list) {
+    if (!list || !*list || config->journal.replica) { /* a replica names all of them */
         return MUSTER_OK;
     }
     if (mst_endpoints_parse(&named, list, config->secret || config->insecure, why, sizeof why) !=

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several `muster serve --replica` that are one service."""
+
+import os
+import signal
+import time
+
+from conftest import BUILD, WAIT_S, Process, Service, free_port, pause
+
+PUT_LINES = BUILD / "tests/process/put_lines"
+ENDED = 76  # the exit status of a replica that is to be started again
+
+
+class Replica:
+    """One of them: its process is started again and again, its address and its folder stay."""
+
+    def __init__(self, group, place):
+        self.group = group
+        self.address = group.addresses[place]
+        self.folder = group.folder / f"replica{place}"
+        self.service = None
+
+    def begin(self, *before):
+        flags = ["--addr", self.address, "--replica", self.group.list, "--journal", self.folder,
+                 *self.group.flags]
+        self.service = Replicated(before, flags, self.group.env)
+        self.group.started.append(self.service)
+        return self
+
+    @property
+    def log(self):
+        return self.service.log
+
+    def runs(self):
+        return self.service is not None and self.service.process.poll() is None
+
+    def kill(self):
+        self.service.kill()
+
+    def entries(self):
+        """The numbers of its files."""
+        return sorted(path.name for path in self.folder.glob("*.entries"))
+
+
+class Replicated(Service):
+    """A service that another program may start, as `unshare` does."""
+
+    def __init__(self, before, flags, env):
+        if not before:
+            super().__init__(flags, env)
+            return
+        Process.__init__(self, [*before, BUILD / "bin" / "muster", "serve", *flags], env)
+        self.out.wait_for("muster: serving on ")
+
+
+class Group:
+    def __init__(self, env, started, folder, count, flags):
+        self.env, self.started, self.folder, self.flags = env, started, folder, flags
+        self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
+        self.list = ",".join(self.addresses)
+        self.replicas = [Replica(self, place) for place in range(count)]
+
+    def begin(self):
+        for replica in self.replicas:
+            replica.begin()
+        self.all_vote()
+        return self
+
+    def all_vote(self):
+        """Each of them knows it: one that does not gives its vote to nobody."""
+        for replica in self.replicas:
+            replica.log.wait_for("members", f"voters={len(self.replicas)}")
+
+    def __getitem__(self, place):
+        return self.replicas[place]
+
+    def leads(self):
+        """The one that was elected last, by the terms that they tell; None: none leads now."""
+        last, who = 0, None
+        for replica in self.replicas:
+            for line in replica.log.having(" leads term=") if replica.service else []:
+                term = int(line.split("term=")[1].split()[0])
+                if term > last:
+                    last, who = term, replica
+        return who if who and who.runs() and not who.log.having("reason=", "deposed") else None
+
+    def leader(self):
+        deadline = time.monotonic() + WAIT_S
+        while not (leader := self.leads()):
+            assert time.monotonic() < deadline, "nobody leads"
+            pause()
+        return leader
+
+    def followers(self):
+        leader = self.leader()
+        return [replica for replica in self.replicas if replica is not leader]
+
+    def next_leader(self, last):
+        """Another one than that."""
+        deadline = time.monotonic() + WAIT_S
+        while (leader := self.leads()) is None or leader is last:
+            assert time.monotonic() < deadline, "no other one leads"
+            pause()
+        return leader
+
+    def begin_ended(self):
+        for replica in self.replicas:
+            if not replica.runs():
+                replica.begin()
+
+
+class Client(Process):
+    """One session, which writes a key on request."""
+
+    def __init__(self, group, addresses=None, **variables):
+        env = {**group.env, "MUSTER_ADDR": addresses or group.list}
+        super().__init__([PUT_LINES], {**env, **variables}, stdin=-1)
+        group.started.append(self)
+        self.out.wait_for("open")
+
+    def ask(self, key, size=3):
+        self.process.stdin.write(f"{key} {size}\n")
+        self.process.stdin.flush()
+
+    def kept(self, key):
+        self.out.wait_for(f"{key} kept")
+
+    def put(self, key, size=3):
+        self.ask(key, size)
+        self.kept(key)
+
+    def close(self):
+        self.process.stdin.close()
+        assert self.wait() == 0
+
+
+def freeze(replica):
+    replica.service.signal(signal.SIGSTOP)
+    while not replica.service.stopped():
+        pause()
+
+
+def thaw(replica):
+    os.kill(replica.service.pid, signal.SIGCONT)

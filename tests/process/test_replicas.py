@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three processes of the service that are one: whichever of them dies, what was answered stays.
+
+behaviour: replicas / Several processes, one service
+"""
+
+import shutil
+
+import pytest
+
+from replicas import ENDED, Client, Group, freeze, thaw
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def group(env, started, tmp_path):
+    """group(count=3, flags...): they are one service that has a leader."""
+
+    def make(count=3, flags=()):
+        return Group(env, started, tmp_path, count, flags).begin()
+
+    return make
+
+
+def value(muster, addresses, key, **options):
+    return muster("key", "get", key, "--addr", addresses, **options).stdout.strip()
+
+
+def test_a_killed_leader_is_followed_by_another_one(group, muster):
+    """The leader is killed. Another replica leads: a key that was put before is there, and a
+    session of before goes on without the client's doing."""
+    replicas = group()
+    client = Client(replicas)
+    client.put("before")
+    leader = replicas.leader()
+    leader.kill()
+    client.ask("meanwhile")
+    replicas.next_leader(leader)
+    client.kept("meanwhile")
+    assert value(muster, replicas.list, "before") == "vvv"
+    assert value(muster, replicas.list, "meanwhile") == "vvv"
+    client.close()
+
+
+def test_every_replica_may_be_killed_in_turn(group, muster):
+    """Five times the leader is killed and started again: every put that was answered is there, and
+    each of the replicas has it in its log."""
+    replicas = group()
+    client = Client(replicas)
+    for i in range(5):
+        leader = replicas.leader()
+        leader.kill()
+        client.put(f"key{i}")
+        leader.begin()
+        leader.log.wait_for("follows", replicas.next_leader(leader).address)
+    names = muster("key", "ls", "--addr", replicas.list).stdout.split()
+    assert {f"key{i}" for i in range(5)} <= set(names)
+    client.close()
+
+
+def test_a_follower_sends_clients_on(group, muster):
+    """A command that has the address of a follower alone is served by the leader."""
+    replicas = group()
+    for follower in replicas.followers():
+        done = muster("key", "put", follower.address, "x", "--addr", follower.address)
+        assert done.returncode == 0, done.stderr
+        follower.log.wait_for("client-sent-on", replicas.leader().address)
+        assert value(muster, replicas.list, follower.address) == "x"
+
+
+def test_a_client_learns_the_addresses_of_all(group):
+    """A client has the address of the leader alone. The leader is killed, and the client goes on
+    with the next one."""
+    replicas = group()
+    leader = replicas.leader()
+    client = Client(replicas, leader.address)
+    client.put("before")
+    leader.kill()
+    client.put("after")
+    client.close()
+
+
+def test_a_lost_follower_costs_nothing(group):
+    """A follower is killed. Puts are answered as before, and the leader stays. The follower is
+    started again and has them all: it leads after the other two were killed and one came back."""
+    replicas = group()
+    client = Client(replicas)
+    leader = replicas.leader()
+    first, second = replicas.followers()
+    first.kill()
+    for i in range(100):
+        client.put(f"key{i}")
+    assert replicas.leader() is leader
+    first.begin()
+    first.log.wait_for("follows", leader.address)
+    client.put("again")
+    second.kill()
+    client.put("with-the-first")
+    client.close()
+
+
+def test_a_leader_that_slept_ends(group, muster):
+    """The leader is stopped by a signal for longer than an election takes, and goes on then: it
+    ends with status 76, says that it was deposed, and nothing that it was asked is done twice."""
+    replicas = group()
+    client = Client(replicas)
+    client.put("before")
+    leader = replicas.leader()
+    freeze(leader)
+    client.ask("meanwhile")
+    replicas.next_leader(leader)
+    client.kept("meanwhile")
+    thaw(leader)
+    assert leader.service.wait() == ENDED
+    leader.log.wait_for("deposed", "is to be started again")
+    leader.begin()
+    client.put("after")
+    names = muster("key", "ls", "--addr", replicas.list).stdout.split()
+    assert {"before", "meanwhile", "after"} <= set(names)
+    client.close()
+
+
+def test_without_a_majority_nothing_is_answered(group):
+    """Two of three are killed. A put is not answered, and the third ends as a leader. One of the
+    two comes back: the put is answered then."""
+    replicas = group()
+    client = Client(replicas)
+    client.put("before")
+    leader = replicas.leader()
+    first, second = replicas.followers()
+    first.kill()
+    second.kill()
+    client.ask("alone")
+    assert leader.service.wait() == ENDED
+    assert not client.out.having("alone")
+    leader.begin()
+    first.begin()
+    client.kept("alone")
+    client.close()
+
+
+def test_all_of_them_are_started_again(group, muster):
+    """All three are killed and started again on this host: what was put is there."""
+    replicas = group()
+    client = Client(replicas)
+    client.put("before")
+    for replica in replicas.replicas:
+        replica.kill()
+    replicas.begin_ended()
+    client.put("after")
+    assert value(muster, replicas.list, "before") == "vvv"
+    client.close()
+
+
+@pytest.mark.parametrize("which", ["the first", "a follower"])
+def test_a_replica_without_its_folder_joins_as_a_new_one(group, which):
+    """A replica is killed and its folder removed. It is added again, under another id: a vote that
+    it has forgotten was given under the one before. Nothing that was answered is lost, whichever
+    of them it is."""
+    replicas = group()
+    client = Client(replicas)
+    client.put("before")
+    lost = replicas[0] if which == "the first" else replicas.followers()[0]
+    lost.kill()
+    client.put("meanwhile")
+    identity = lost.log.having("replica-begun")[0].split("id=")[1].split()[0]
+    shutil.rmtree(lost.folder)
+    lost.begin()
+    replicas.next_leader(lost).log.wait_for("members", "voters=3", lost.address, count=2)
+    lost.log.wait_for("members", "voters=3", lost.address)
+    assert not lost.log.having("founds-group")
+    assert not lost.log.having("replica-begun", f"id={identity}")
+    other = next(one for one in replicas.followers() if one is not lost)
+    other.kill()
+    client.put("with-the-new-one")
+    client.close()
+
+
+def test_replicas_speak_tls(group, muster, tmp_path):
+    """With a secret the replicas prove it to each other: a put is there after the leader was
+    killed. A replica with another secret is refused, and says why."""
+    secrets = [tmp_path / "one", tmp_path / "other"]
+    for path, text in zip(secrets, (SECRET, SECRET[::-1])):
+        path.touch(mode=0o600)
+        path.write_text(text)
+    replicas = group(flags=["--secret-file", secrets[0]])
+    client = Client(replicas, MUSTER_SECRET_FILE=str(secrets[0]))
+    client.put("before")
+    leader = replicas.leader()
+    leader.kill()
+    client.put("after")
+    stranger = leader
+    replicas.flags = ["--secret-file", secrets[1]]
+    stranger.begin()
+    stranger.log.wait_for("replica-unreachable", "secret")
+    client.put("still")
+    client.close()
+
+
+def test_the_first_start_needs_all_of_them(env, started, tmp_path, muster):
+    """Two of three new replicas are started. None of them founds a group, and a put is not
+    answered; when the third is started, it is."""
+    replicas = Group(env, started, tmp_path, 3, [])
+    for replica in replicas.replicas[:2]:
+        replica.begin()
+    replicas[0].log.wait_for("waits-to-found", "not all of")
+    replicas[0].log.wait_for("replica-connected", replicas[1].address)
+    done = muster("key", "put", "x", "1", "--timeout", "500ms", "--addr", replicas[0].address)
+    assert done.returncode != 0
+    assert replicas.leads() is None
+    replicas[2].begin()
+    replicas.leader().log.wait_for("members", "voters=3")
+    assert muster("key", "put", "x", "1", "--addr", replicas.list).returncode == 0
+
+
+def test_a_group_of_one_grows(env, started, tmp_path, muster):
+    """A group of one serves. Two more replicas that name it are added and become voters, and the
+    first one is killed: the key that was put first is there."""
+    replicas = Group(env, started, tmp_path, 3, [])
+    lists = [replicas.addresses[0], replicas.list, replicas.list]
+    replicas.flags = ["--replicas", "3"]
+    for replica, known in zip(replicas.replicas, lists):
+        replicas.list = known
+        replica.begin()
+        if replica is replicas[0]:
+            assert muster("key", "put", "x", "1", "--addr", known).returncode == 0
+    replicas.all_vote()
+    replicas[0].kill()
+    assert value(muster, replicas.list, "x") == "1"
+
+
+@pytest.mark.parametrize("flags, line", [
+    (["--replica", "127.0.0.1:1"], "--replica needs a folder for its log: --journal DIR"),
+    (["--replicas", "3"], "--replicas needs the addresses of the replicas: --replica"),
+    (["--replica", "127.0.0.1:1,127.0.0.1:2", "--journal", "x"], "which is none of them"),
+    (["--replica", "127.0.0.1:9,127.0.0.1:2", "--journal", "x"], "1, 3 or 5 replicas vote"),
+    (["--replica", "127.0.0.1:9", "--replicas", "4", "--journal", "x"], "1, 3 or 5 replicas"),
+    (["--replica", "127.0.0.1", "--journal", "x"], "--replica 127.0.0.1: "),
+    (["--replica", "10.0.0.1:9", "--journal", "x"], "needs a secret"),
+])
+def test_flags_of_replicas_that_make_no_sense_are_refused(muster, flags, line, tmp_path):
+    """Flags of replicas that are incomplete or contradict each other: the service is refused with
+    one line."""
+    done = muster("serve", "--addr", "127.0.0.1:9", *flags, cwd=tmp_path)
+    assert done.returncode == 2 and line in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1
