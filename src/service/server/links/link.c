@@ -323,6 +323,29 @@ static size_t count_peers(const struct mst_uv_links *links)
     return mst_uv_links_peers(links, peers);
 }
 
+/* There is no need for this one, as long as the other is there. */
+static void leave_to_twin(struct mst_uv_link *link, uint64_t peer)
+{
+    link->is_quiet = true;
+    if (link->target) {
+        link->target->twin = peer;
+    }
+    mst_uv_link_drop(link, "");
+}
+
+/* Two addresses may be one replica's. */
+static bool is_dialed(const struct mst_uv_links *links, uint64_t peer)
+{
+    for (struct mst_list *at = links->all.next; at != &links->all; at = at->next) {
+        const struct mst_uv_link *link = MST_CONTAINER(at, struct mst_uv_link, node);
+
+        if (link->stage == MST_UV_LINK_GREETED && link->target && link->peer.id == peer) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void hear_hello(struct mst_uv_link *link, const struct mst_replica_message *message)
 {
     struct mst_uv_links *links = link->links;
@@ -335,15 +358,13 @@ static void hear_hello(struct mst_uv_link *link, const struct mst_replica_messag
         mst_uv_link_drop(link, "it says no hello");
     } else if (message->hello.id == links->config.id &&
                mst_slice_is(message->hello.address, links->address)) {
-        link->is_quiet = true;
-        if (link->target) {
-            link->target->is_self = true;
-        }
-        mst_uv_link_drop(link, "");
+        leave_to_twin(link, links->config.id);
     } else if (mst_address_parse(&address, message->hello.address) != NULL) {
         refuse(link, "the address in its hello makes no sense");
     } else if (!mst_replica_hello_fits(&links->hello, message, line, 256)) {
         refuse(link, line);
+    } else if (link->target && is_dialed(links, message->hello.id)) {
+        leave_to_twin(link, message->hello.id);
     } else if (!mst_uv_links_connected(links, message->hello.id) &&
                count_peers(links) == MST_UV_LINKS_PEERS_MAX) {
         refuse(link, "too many replicas are connected");

@@ -30,7 +30,7 @@ struct mst_uv_target {
     uint64_t retry_ns;
     uint64_t used_ns;
     bool reach;                  /* it is dialed although there is nothing to send */
-    bool is_self;                /* this replica answered there */
+    uint64_t twin;               /* this replica answered there, or one with another connection */
     char said[MST_UV_LINK_LINE]; /* why it is not reached, in the log; empty: nothing yet */
 };
 

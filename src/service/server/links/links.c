@@ -98,9 +98,15 @@ static struct mst_uv_target *target_at(struct mst_uv_links *links, struct mst_sl
     return target;
 }
 
-static bool may_dial(const struct mst_uv_target *target)
+static bool is_idle(const struct mst_uv_links *links, const struct mst_uv_target *target)
 {
-    return !target->link && !target->is_self && uv_hrtime() >= target->retry_ns;
+    return !target->link && target->twin != links->config.id &&
+           (target->twin == 0 || !mst_uv_links_connected(links, target->twin));
+}
+
+static bool may_dial(const struct mst_uv_links *links, const struct mst_uv_target *target)
+{
+    return is_idle(links, target) && uv_hrtime() >= target->retry_ns;
 }
 
 void mst_uv_links_reach(struct mst_uv_links *links, const char *addresses)
@@ -111,7 +117,7 @@ void mst_uv_links_reach(struct mst_uv_links *links, const char *addresses)
         struct mst_uv_target *target = MST_CONTAINER(at, struct mst_uv_target, node);
 
         target->reach = false;
-        target->is_self = false;
+        target->twin = 0;
     }
     while (rest.size > 0) {
         struct mst_slice one = mst_slice_cut(&rest, ',');
@@ -139,7 +145,7 @@ static uint64_t deadline_of(const struct mst_uv_links *links)
     for (struct mst_list *at = links->targets.next; at != &links->targets; at = at->next) {
         const struct mst_uv_target *target = MST_CONTAINER(at, struct mst_uv_target, node);
 
-        if (target->reach && !target->link && !target->is_self) {
+        if (target->reach && is_idle(links, target)) {
             deadline_ns = mst_sooner(deadline_ns, target->retry_ns);
         }
     }
@@ -173,7 +179,7 @@ static void on_timer(uv_timer_t *timer)
     for (struct mst_list *at = links->targets.next; at != &links->targets; at = at->next) {
         struct mst_uv_target *target = MST_CONTAINER(at, struct mst_uv_target, node);
 
-        if (target->reach && may_dial(target)) {
+        if (target->reach && may_dial(links, target)) {
             mst_uv_link_dial(links, target);
         }
     }
@@ -242,7 +248,7 @@ void mst_uv_links_send(struct mst_uv_links *links, uint64_t peer, const char *ad
         return;
     }
     target->used_ns = uv_hrtime();
-    if (may_dial(target)) {
+    if (may_dial(links, target)) {
         mst_uv_link_dial(links, target);
     }
     if (target->link && target->link->stage < MST_UV_LINK_GREETED) {
