@@ -103,6 +103,22 @@ static void draw_job(struct sim *sim, struct model_job *job, uint32_t number)
     }
 }
 
+static void draw_journal(struct sim *sim)
+{
+    struct sim_plan *plan = &sim->plan;
+
+    plan->syncs = plan->has[SIM_POWER] || sim_chance(sim, 30);
+    plan->journal =
+        plan->has[SIM_POWER] || plan->has[SIM_DEATH] || plan->has[SIM_FULL] || sim_chance(sim, 10);
+    plan->write_ns =
+        plan->journal && sim_chance(sim, 25) ? plan->lease_ns / sim_between(sim, 6, 100) : 0;
+    plan->follows = plan->has[SIM_POWER] || sim_chance(sim, 10);
+    plan->chunk_bytes = sim_chance(sim, 50) ? 4096 : 65536;
+    plan->snapshot_every = sim_chance(sim, 75)   ? sim_between(sim, 5, 60)
+                           : sim_chance(sim, 80) ? sim_between(sim, 60, 600)
+                                                 : 200000;
+}
+
 void sim_plan_draw(struct sim *sim)
 {
     static const uint64_t leases_ms[] = {500, 1000, 3000, 10000};
@@ -140,16 +156,7 @@ void sim_plan_draw(struct sim *sim)
             plan->has[fault] = false;
         }
     }
-    plan->syncs = plan->has[SIM_POWER] || sim_chance(sim, 30);
-    plan->journal =
-        plan->has[SIM_POWER] || plan->has[SIM_DEATH] || plan->has[SIM_FULL] || sim_chance(sim, 10);
-    plan->write_ns =
-        plan->journal && sim_chance(sim, 25) ? plan->lease_ns / sim_between(sim, 6, 100) : 0;
-    plan->follows = plan->has[SIM_POWER] || sim_chance(sim, 10);
-    plan->chunk_bytes = sim_chance(sim, 50) ? 4096 : 65536;
-    plan->snapshot_every = sim_chance(sim, 75)   ? sim_between(sim, 5, 60)
-                           : sim_chance(sim, 80) ? sim_between(sim, 60, 600)
-                                                 : 200000;
+    draw_journal(sim);
     for (uint32_t i = 0; i < SIM_NODES_MAX; i++) {
         sim->nodes[i].clock.offset_ns = sim_below(sim, UINT64_C(1) << 50);
         sim->nodes[i].clock.ppm = (int64_t)sim_below(sim, 20001) - 10000;

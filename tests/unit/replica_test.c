@@ -286,7 +286,7 @@ static void a_piece_beyond_the_offer_is_not_kept(void **state)
     piece.piece.index = status.last + 100;
     piece.piece.term = status.term;
     piece.piece.bytes = mst_slice_text("1234567");
-    for (unsigned i = 0; i < 2; i++) {
+    for (uint64_t i = 0; i < 2; i++) {
         piece.piece.offset = 7 * i;
         mst_replica_receive(stage->nodes[follower].replica, stage->now_ns, stage->nodes[leader].id,
                             stage->nodes[leader].address, &piece);

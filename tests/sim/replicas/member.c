@@ -80,7 +80,7 @@ static void work(struct replicas *replicas, struct rep_member *member)
 static void call_done(struct replicas *replicas, struct rep_member *member,
                       const struct mst_client_effect *effect)
 {
-    const struct mst_reply *reply = effect->reply;
+    const struct mst_reply *reply = effect->local ? NULL : effect->reply;
     struct sim *sim = &replicas->sim;
 
     member->busy = false;
@@ -89,9 +89,9 @@ static void call_done(struct replicas *replicas, struct rep_member *member,
     sim_tell(sim, "member %u: %s ends with %s, %" PRId64, member->place,
              member->op == REP_APPEND ? "append" : "get", mst_status_name(effect->status),
              reply ? reply->number : 0);
-    if (effect->status == MUSTER_OK && !effect->local && member->op == REP_APPEND) {
+    if (effect->status == MUSTER_OK && reply && member->op == REP_APPEND) {
         appended(replicas, member, (size_t)reply->number);
-    } else if (effect->status == MUSTER_OK && !effect->local) {
+    } else if (effect->status == MUSTER_OK && reply) {
         shown(replicas, member, reply->value);
     } else if (effect->status == MUSTER_ENOTFOUND && member->op == REP_GET) {
         shown(replicas, member, mst_slice_of(NULL, 0));

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const char *const words[REP_PLANT_COUNT] = {
-#define X(NAME, word, words) [REP_PLANT_##NAME] = word,
+#define X(NAME, word, words) [REP_PLANT_##NAME] = (word),
     REP_PLANTS(X)
 #undef X
 };

@@ -379,9 +379,8 @@ void rep_serve_turn(struct rep_service *service)
         return;
     }
     take_in(service);
-    if (service->exit == REP_EXIT_NO && core_now(service) >= mst_core_deadline_ns(service->core)) {
-        (void)feed_plain(service, MST_RECORD_TICK, (struct mst_conn){.id = 0});
-    } else if (service->exit == REP_EXIT_NO && service->fed) {
+    if (service->exit == REP_EXIT_NO &&
+        (service->fed || core_now(service) >= mst_core_deadline_ns(service->core))) {
         (void)feed_plain(service, MST_RECORD_TICK, (struct mst_conn){.id = 0});
     }
     if (service->exit == REP_EXIT_NO && service->fed) {

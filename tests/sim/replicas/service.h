@@ -63,10 +63,8 @@ struct rep_service {
     struct mst_replica *replica;
     struct mst_core *core;
     struct mst_native_arena arena;
-    enum rep_exit exit;
     uint64_t id;
 
-    bool yields;      /* an own snapshot is to be given up for the leader's */
     uint64_t busy_ns; /* its disk is slow: until when it does nothing else */
     struct rep_out outs[REP_HOSTS_MAX];
     struct rep_in *ins;
@@ -75,33 +73,36 @@ struct rep_service {
     uint64_t applied;  /* by the core */
     uint64_t core_ns;  /* its time */
     uint64_t skip;     /* entries up to here are in the core that stayed: a planted bug */
-    bool stays;
-    unsigned char first_configuration[1024]; /* the oldest that it has seen: the same */
     size_t first_configuration_size;
-    bool diverged; /* a fault has changed its core */
     struct rep_child child;
     uint64_t snapshot_at; /* the entry behind which the next one is due */
     uint64_t voters_ns;   /* when it looks at the voters next */
+    enum rep_exit exit;
+    bool yields; /* an own snapshot is to be given up for the leader's */
+    bool stays;
+    bool diverged; /* a fault has changed its core */
 
     /* The leader. */
-    bool leads_due;   /* it may resume */
-    bool serves;      /* its RESUME is committed */
-    int64_t shift_ns; /* from its clock to the core's time */
+    bool leads_due;         /* it may resume */
+    bool serves;            /* its RESUME is committed */
+    bool fed;               /* since the last entry */
+    bool pending;           /* the gathered records could not be submitted yet */
+    bool awaits_done;       /* the entry of the turn is committed */
+    bool resuming;          /* that entry is the RESUME */
+    bool digesting;         /* it is a digest */
+    enum mst_weight weight; /* of the turn */
+    int64_t shift_ns;       /* from its clock to the core's time */
     struct rep_client clients[REP_CLIENTS_MAX];
     uint64_t conns;
     struct mst_gather gather;
-    bool fed;        /* since the last entry */
-    bool pending;    /* the gathered records could not be submitted yet */
     uint64_t awaits; /* the entry of the turn; 0: no turn is under way */
     uint64_t awaits_term;
     uint64_t awaits_ns;      /* since when */
-    bool awaits_done;        /* it is committed */
-    bool resuming;           /* that entry is the RESUME */
-    bool digesting;          /* it is a digest */
-    enum mst_weight weight;  /* of the turn */
     struct mst_core *astray; /* a planted bug's */
     uint64_t astray_ns;
     uint64_t digest_at; /* the entry behind which the next digest is due */
+
+    unsigned char first_configuration[1024]; /* the oldest that it has seen */
 };
 
 static inline uint64_t rep_service_clock(const struct rep_service *service)
