@@ -154,7 +154,7 @@ static int run(struct sim_story *story, const struct options *options, const cha
 int main(int argc, char **argv)
 {
     struct options options = {.first = 1, .seeds = SIM_SEEDS_DEFAULT};
-    const char *seeds = getenv("MUSTER_SIM_SEEDS");
+    const char *seeds = getenv(SIM_SEEDS_VARIABLE);
     struct sim_story *story =
         mmap(NULL, sizeof(*story), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int code;

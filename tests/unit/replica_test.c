@@ -296,6 +296,30 @@ static void a_piece_beyond_the_offer_is_not_kept(void **state)
     }
 }
 
+/* The answer to a pre-vote comes late: by then the candidate follows another one, or leads. Neither
+ * begins the term of which the answer is. */
+static void a_late_answer_to_a_pre_vote_changes_no_term(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage);
+    struct mst_replica_message late = {.type = MST_REPLICA_VOTE_RESULT};
+    struct mst_replica_status before, after;
+
+    stage_status(stage, leader, &before);
+    late.vote_result.term = before.term + 1;
+    late.vote_result.granted = late.vote_result.pre = true;
+    for (size_t i = 0; i < stage->count; i++) {
+        size_t from = other_than(i);
+
+        mst_replica_receive(stage->nodes[i].replica, stage->now_ns, stage->nodes[from].id,
+                            stage->nodes[from].address, &late);
+    }
+    stage_carry(stage);
+    stage_status(stage, leader, &after);
+    assert_int_equal(after.state, MST_REPLICA_LEADER);
+    assert_int_equal(after.term, before.term);
+}
+
 /* All replicas are killed after snapshots and begin again on their disks: the state is that of
  * before, and the group goes on. */
 static void a_group_begins_again_on_its_disks(void **state)
@@ -889,6 +913,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_broken_disk_ends_its_replica, begin_three, end),
         cmocka_unit_test_setup_teardown(two_leaders_of_one_term_are_noticed, begin_three, end),
         cmocka_unit_test_setup_teardown(a_committed_entry_is_never_replaced, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_late_answer_to_a_pre_vote_changes_no_term, begin_three,
+                                        end),
         cmocka_unit_test_setup_teardown(a_snapshot_without_its_configuration_is_noticed,
                                         begin_three, end),
         cmocka_unit_test_setup_teardown(a_damaged_snapshot_ends_its_leader, begin_three, end),

@@ -487,6 +487,17 @@ static uint64_t leading_term(const struct mst_replica_message *message)
                                                    : 0;
 }
 
+/* A vote is asked for by the candidate itself. The answer is a candidate's: before it looks whether
+ * it is one, libraft reads a candidate's field, which is a part of an address or of an id in the
+ * other states, and would begin the term of a late answer to a pre-vote. */
+static bool concerns(const struct mst_replica *replica, uint64_t peer,
+                     const struct mst_replica_message *message)
+{
+    return message->type == MST_REPLICA_VOTE          ? message->vote.candidate == peer
+           : message->type == MST_REPLICA_VOTE_RESULT ? replica->state == RAFT_CANDIDATE
+                                                      : true;
+}
+
 void mst_replica_receive(struct mst_replica *replica, uint64_t now_ns, uint64_t peer,
                          const char *address, const struct mst_replica_message *message)
 {
@@ -517,7 +528,7 @@ void mst_replica_receive(struct mst_replica *replica, uint64_t now_ns, uint64_t 
                                                           .offset = message->want.offset}};
 
             mst_replica_post(replica, peer, address, &piece);
-        } else if (message->type != MST_REPLICA_VOTE || message->vote.candidate == peer) {
+        } else if (concerns(replica, peer, message)) {
             receive_other(replica, &raft, message);
         }
     }
