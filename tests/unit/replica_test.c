@@ -453,6 +453,35 @@ static void a_group_grows_and_replaces_a_dead_voter(void **state)
     assert_true(stage_put(stage, stage_leader(stage), "and without the next"));
 }
 
+/* The only voter makes a standby the second one, and is killed when the new configuration is on its
+ * disk and on no other. When it begins again it needs the vote of the new voter, which does not
+ * know that it is one, and gets it. */
+static void a_new_voter_that_does_not_know_it_votes(void **state)
+{
+    struct stage *stage = *state;
+    const struct mst_voters_wanted wanted = {.voters = 3, .present = stage->present, .count = 3};
+    struct mst_replica_status status;
+    size_t voters = 1;
+
+    assert_int_equal(stage_leader(stage), 0);
+    for (unsigned i = 0; voters == 1; i++) {
+        assert_true(i < 100);
+        stage_run(stage, STAGE_ELECTION_MS / 5);
+        stage_cut(stage, 0, true);
+        mst_replica_lead_voters(stage->nodes[0].replica, stage->now_ns, &wanted);
+        stage_carry(stage);
+        stage_cut(stage, 0, false);
+        stage_status(stage, 0, &status);
+        voters = mst_replica_servers_voters(status.servers);
+    }
+    assert_true(status.changing);
+    stage_down(stage, 0);
+    assert_int_equal(stage_up(stage, 0, NULL), MUSTER_OK);
+    assert_int_equal(stage_leader(stage), 0);
+    assert_int_equal(voters_of(stage, 0), 2);
+    assert_true(stage_put(stage, 0, "two"));
+}
+
 /* A replica waits to be added to a group, has its term, and none of its entries. It begins again as
  * a founder: it founds nothing, since it belongs to that group, and waits. */
 static void a_replica_with_a_term_founds_nothing(void **state)
@@ -900,6 +929,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_own_snapshot_yields_to_the_leaders, begin_three, end),
         cmocka_unit_test_setup_teardown(the_lead_is_handed_over, begin_three, end),
         cmocka_unit_test_setup_teardown(a_group_grows_and_replaces_a_dead_voter, begin_one, end),
+        cmocka_unit_test_setup_teardown(a_new_voter_that_does_not_know_it_votes, begin_one, end),
         cmocka_unit_test_setup_teardown(a_replica_with_a_term_founds_nothing, begin_one, end),
         cmocka_unit_test_setup_teardown(a_group_of_one_begins_a_new_term, begin_one, end),
         cmocka_unit_test_setup_teardown(an_entry_of_an_older_term_is_not_the_next_leaders,

@@ -60,6 +60,7 @@ struct mst_replica {
     bool end_due, follows_due, servers_due, restore_due, yield_due;
 
     uint64_t leader;
+    uint64_t led_ns; /* when a message of the present term's leader came last */
     char leader_address[MST_REPLICA_ADDRESS_ROOM];
 
     struct mst_replica_servers servers; /* the newest configuration */

@@ -515,6 +515,9 @@ void mst_replica_receive(struct mst_replica *replica, uint64_t now_ns, uint64_t 
                         (unsigned long long)peer);
     } else if (peer != 0 && peer != replica->id && peer <= UINT64_MAX / 2) {
         peer_of(replica, peer)->heard_ns = now_ns;
+        if (leading_term(message) >= replica->term) {
+            replica->led_ns = now_ns;
+        }
         if (message->type == MST_REPLICA_APPEND) {
             receive_append(replica, &raft, message);
         } else if (message->type == MST_REPLICA_SNAPSHOT) {

@@ -295,6 +295,46 @@ static void take(struct mst_replica *replica, const struct raft_update *update)
     }
 }
 
+/* This replica, if a vote is asked of it and it is a standby; NULL: it is not. A configuration
+ * counts once a server has it, so a candidate's may be newer than the one in this log, and of that
+ * this replica may be a voter. Raft lets it answer: who votes is the candidate's to count. libraft
+ * would refuse, and if the candidate is the only other one that knows of it, neither ever leads. */
+static struct raft_server *standby_to_ask(struct mst_replica *replica,
+                                          const struct raft_event *event)
+{
+    const struct raft_configuration *conf = &replica->raft.configuration;
+
+    if (event->type != RAFT_RECEIVE || event->receive.message->type != RAFT_REQUEST_VOTE) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < conf->n; i++) {
+        if (conf->servers[i].id == replica->id && conf->servers[i].role == RAFT_STANDBY) {
+            return &conf->servers[i];
+        }
+    }
+    return NULL;
+}
+
+static int raft_step_of(struct mst_replica *replica, struct raft_event *event,
+                        struct raft_update *update)
+{
+    struct raft_server *standby = standby_to_ask(replica, event);
+    uint64_t patience_ns = (uint64_t)replica->config.election_ms * NS_PER_MS;
+    int code;
+
+    if (standby) {
+        standby->role = RAFT_VOTER;
+        if (replica->now_ns - replica->led_ns >= patience_ns) { /* only voters forget a leader */
+            event->receive.message->request_vote.disrupt_leader = true;
+        }
+    }
+    code = raft_step(&replica->raft, event, update);
+    if (standby) { /* a question changes no configuration */
+        standby->role = RAFT_STANDBY;
+    }
+    return code;
+}
+
 static bool may_refuse(enum raft_event_type type)
 {
     return type == RAFT_SUBMIT || type == RAFT_TRANSFER;
@@ -307,7 +347,7 @@ static int step_once(struct mst_replica *replica, struct raft_event *event)
 
     event->time = replica->now_ms;
     event->capacity = UINT16_MAX;
-    code = raft_step(&replica->raft, event, &update);
+    code = raft_step_of(replica, event, &update);
     if (code == 0) {
         take(replica, &update);
     } else if (may_refuse(event->type)) {

@@ -165,7 +165,6 @@ void rep_service_kill(struct replicas *replicas, uint32_t host, bool with_host);
 void rep_service_fini(struct replicas *replicas, uint32_t host);
 struct rep_actor *rep_service_actor(struct replicas *replicas, uint32_t host); /* NULL: none */
 void rep_service_diverge(struct replicas *replicas, uint32_t host);
-bool rep_promotion_stuck(const struct replicas *replicas);
 bool rep_service_frozen(const struct replicas *replicas, uint32_t host);
 bool rep_service_serves(const struct replicas *replicas, uint32_t host);
 

@@ -59,13 +59,6 @@ static void check_leads(struct replicas *replicas)
         sim_tell(sim, "a service serves %.3f s after the faults",
                  (double)(sim->now_ns - sim->calm_ns) / 1e9);
     }
-    if (replicas->oracle.calm_leads_ns == 0 && sim->now_ns > limit &&
-        rep_promotion_stuck(replicas)) {
-        /* Not ours to mend here: docs/design/simulation.md says what it takes. */
-        sim_tell(sim, "a new voter that does not know that it is one refuses its vote for ever");
-        sim->over = true;
-        return;
-    }
     if (replicas->oracle.calm_leads_ns == 0 && sim->now_ns > limit) {
         sim_fail(sim, SIM_P_LEADS_AGAIN, "no service serves %.3f s after the faults",
                  (double)(sim->now_ns - sim->calm_ns) / 1e9);

@@ -739,37 +739,6 @@ bool rep_service_frozen(const struct replicas *replicas, uint32_t index)
     return replicas->hosts[index].service->actor.frozen;
 }
 
-/* A voter by another host's log that is none by its own: libraft lets it refuse every vote. When
- * the leader dies between the two, no service may ever lead again. */
-bool rep_promotion_stuck(const struct replicas *replicas)
-{
-    for (uint32_t i = 0; i < replicas->plan.hosts; i++) {
-        struct mst_replica_status status;
-
-        if (!replicas->hosts[i].service->actor.alive) {
-            continue;
-        }
-        mst_replica_status_of(replicas->hosts[i].service->replica, &status);
-        for (size_t k = 0; k < status.servers->count; k++) {
-            const struct mst_replica_server *server = &status.servers->of[k];
-            const struct rep_service *other = replicas->hosts[rep_host_at(server->address)].service;
-            struct mst_replica_status own;
-            const struct mst_replica_server *self;
-
-            if (server->role != MST_REPLICA_VOTER || !other->actor.alive ||
-                other->id != server->id) {
-                continue;
-            }
-            mst_replica_status_of(other->replica, &own);
-            self = mst_replica_servers_find(own.servers, server->id);
-            if (!self || self->role != MST_REPLICA_VOTER) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* ---- for the observer ------------------------------------------------------------------------ */
 
 static bool is_well(const struct replicas *replicas, uint32_t index)
