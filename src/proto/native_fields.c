@@ -305,6 +305,9 @@ static const struct mst_field item_rows[] = {
     ROW(15, UINT64, interrupt_ms, interrupt_ms),
     ROW(16, UINT64, gather_ms, gather_ms),
     ROW(17, SINT64, step, step),
+    ROW(18, UINT64, since_ms, since_ms),
+    ARRAY(19, UINT32, missing, missing, missing_count, MST_NAMES_MAX,
+          "more names than a round may have:"),
 };
 #undef OF
 static const struct mst_message item_message = {

@@ -81,17 +81,18 @@ enum mst_item_kind {
     MST_ITEM_KEY = 1,     /* name, value, revision, number: its age, ms since it was written */
     MST_ITEM_DELETED = 2, /* name, revision, number: ms since it was deleted */
     MST_ITEM_MEMBER =
-        3, /* who; name and number: the round it waits at, if any; value: last output */
+        3, /* who; name and number: the round it waits at, if any; value: last output; since */
     MST_ITEM_FAULT = 4, /* who (cause, code, heard_ms: its age), value: its text, number: the
                            generation, arrived: ms from its sealing to the fault, expected: 1 + the
                            agent that reported it, 0: the rank itself or the service */
     MST_ITEM_VIEW = 5,  /* the reply's view is set */
     MST_ITEM_RESET = 6, /* deletions that it has not seen are dropped: everything is listed again */
     MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing;
-                           awaited, and then who: the first of these, lost_ms: since its loss */
+                           awaited, and then who: the first of these, lost_ms: since its loss;
+                           since; missing */
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
     MST_ITEM_JOB = 9,   /* name, number: generation, arrived: ranks here but spares, expected: size,
-                         * listening */
+                         * listening; since, of its generation; total: restarts of the job */
     MST_ITEM_HOST = 10, /* name; number: losses of the whole node; expected: ranks lost there
                            without their node; arrived: members there */
     MST_ITEM_INCIDENT = 11 /* incident; revision: its number; number: the generation; who (heard_ms:
@@ -128,6 +129,9 @@ struct mst_item {
     uint64_t interrupt_ms; /* from the interruption to the first rank at the seal */
     uint64_t gather_ms;    /* from there to the sealing */
     int64_t step;
+    uint64_t since_ms;       /* 1 + how long it is so; 0: not known */
+    const uint32_t *missing; /* of a round: indices, the first MST_NAMES_MAX */
+    uint32_t missing_count;
 };
 
 struct mst_reply {

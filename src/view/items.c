@@ -11,7 +11,8 @@ struct mst_items_block {
 
 static size_t bytes_of(const struct mst_item *item)
 {
-    return item->name.size + item->value.size + item->who.host.size + 3;
+    return item->missing_count * sizeof *item->missing + item->name.size + item->value.size +
+           item->who.host.size + 3;
 }
 
 static struct mst_slice lay(char **at, struct mst_slice bytes)
@@ -24,6 +25,17 @@ static struct mst_slice lay(char **at, struct mst_slice bytes)
     (*at)[bytes.size] = '\0';
     *at += bytes.size + 1;
     return laid;
+}
+
+static const uint32_t *lay_numbers(char **at, const uint32_t *numbers, uint32_t count)
+{
+    void *laid = *at;
+
+    if (count == 0) {
+        return NULL;
+    }
+    *at += count * sizeof *numbers;
+    return memcpy(laid, numbers, count * sizeof *numbers);
 }
 
 static bool make_room(struct mst_items *items, size_t count)
@@ -65,9 +77,14 @@ bool mst_items_add(struct mst_items *items, const struct mst_item *from, size_t 
     block->next = items->blocks;
     items->blocks = block;
     at = block->bytes;
+    for (size_t i = 0; i < count; i++) { /* all numbers before any text: they are aligned */
+        items->items[items->count + i].missing =
+            lay_numbers(&at, from[i].missing, from[i].missing_count);
+    }
     for (size_t i = 0; i < count; i++) {
         struct mst_item item = from[i];
 
+        item.missing = items->items[items->count].missing;
         item.name = lay(&at, item.name);
         item.value = lay(&at, item.value);
         item.who.host = lay(&at, item.who.host);

@@ -9,6 +9,7 @@ mst_test(round_test SOURCES round_test.c LINK core_fixture mst_core mst_panic_ab
 mst_test(round_double_test SOURCES round_double_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(member_test SOURCES member_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(incident_test SOURCES incident_test.c LINK core_fixture mst_core mst_panic_abort)
+mst_test(since_test SOURCES since_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(record_test SOURCES record_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(seating_test SOURCES seating_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(watch_test SOURCES watch_test.c LINK core_fixture mst_core mst_panic_abort)

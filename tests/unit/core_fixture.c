@@ -54,6 +54,7 @@ static void keep(struct fixture *f, const struct mst_effect *effect)
         own(f, &items[i].name);
         own(f, &items[i].value);
         own(f, &items[i].who.host);
+        items[i].missing = copy(f, items[i].missing, items[i].missing_count * sizeof(uint32_t));
     }
     told->reply.items = items;
 }

@@ -391,6 +391,14 @@ static void make_item(struct message_generator *generator, struct mst_item *item
         item->gather_ms = number(generator);
         item->step = signed_number(generator);
     }
+    item->since_ms = coin(generator) ? number(generator) : 0;
+    if (below(generator, 4) == 0) {
+        item->missing_count = 1 + (uint32_t)below(generator, MST_NAMES_MAX);
+        for (uint32_t i = 0; i < item->missing_count; i++) {
+            generator->missing[i] = number32(generator);
+        }
+        item->missing = generator->missing;
+    }
     if (coin(generator)) {
         make_who(generator, &item->who);
     } else if (coin(generator)) {
@@ -608,6 +616,16 @@ static bool detail_equal(const struct mst_detail *a, const struct mst_detail *b)
     return equal;
 }
 
+static bool missing_equal(const struct mst_item *x, const struct mst_item *y)
+{
+    bool equal = x->missing_count == y->missing_count;
+
+    for (uint32_t i = 0; equal && i < x->missing_count; i++) {
+        equal = x->missing[i] == y->missing[i];
+    }
+    return equal;
+}
+
 static bool items_equal(const struct mst_reply *a, const struct mst_reply *b)
 {
     bool equal = a->item_count == b->item_count;
@@ -622,8 +640,9 @@ static bool items_equal(const struct mst_reply *a, const struct mst_reply *b)
                 x->lost_ms == y->lost_ms && x->incident == y->incident &&
                 x->told_by == y->told_by && x->total == y->total &&
                 x->interrupt_ms == y->interrupt_ms && x->gather_ms == y->gather_ms &&
-                x->step == y->step && mst_slice_equal(x->name, y->name) &&
-                mst_slice_equal(x->value, y->value) && who_equal(&x->who, &y->who);
+                x->step == y->step && x->since_ms == y->since_ms && missing_equal(x, y) &&
+                mst_slice_equal(x->name, y->name) && mst_slice_equal(x->value, y->value) &&
+                who_equal(&x->who, &y->who);
     }
     return equal;
 }

@@ -27,6 +27,7 @@ struct message_generator {
     struct mst_slice keys[GENERATOR_MANY];
     uint32_t participants[GENERATOR_MANY];
     struct mst_item items[GENERATOR_MANY];
+    uint32_t missing[MST_NAMES_MAX]; /* of each of them */
     unsigned char pool[GENERATOR_POOL];
 };
 

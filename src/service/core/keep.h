@@ -25,5 +25,6 @@ void mst_keep_jobs(struct mst_archive *archive, struct mst_core *core);
 void mst_keep_pasts(struct mst_archive *archive, struct mst_core *core);
 void mst_keep_links(struct mst_archive *archive, struct mst_core *core);
 void mst_keep_histories(struct mst_archive *archive, struct mst_core *core);
+void mst_keep_moments(struct mst_archive *archive, struct mst_core *core);
 
 #endif

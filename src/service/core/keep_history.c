@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happened to each job, behind the state: it decides nothing, and is in no digest of it. */
+/* What happened to each job, and since when it is as it is, behind the state: it decides nothing,
+ * and is in no digest of it. */
 #include "service/core/job.h"
 #include "service/core/keep.h"
+#include "service/core/round.h"
 
 enum { INCIDENT_BYTES = 64 }; /* one takes no less */
 
@@ -70,6 +72,42 @@ void mst_keep_histories(struct mst_archive *archive, struct mst_core *core)
     {
         if (mst_archive_good(archive)) {
             keep_history(archive, job);
+        }
+    }
+}
+
+/* ---- since when ---- */
+
+static void keep_moment(struct mst_archive *archive, const struct mst_core *core, uint64_t *at_ns)
+{
+    mst_archive_u64(archive, at_ns);
+    (void)mst_archive_expect(archive, *at_ns <= core->now_ns);
+}
+
+static void keep_moments(struct mst_archive *archive, struct mst_job *job)
+{
+    struct mst_member *member = mst_member_first(job);
+
+    for (; member; member = mst_member_next(member)) {
+        keep_moment(archive, job->core, &member->state_ns);
+        if (archive->loading) {
+            member->state = mst_member_state(member);
+        }
+    }
+    MST_NAMED_EACH(struct mst_round_name, name, &job->round_names)
+    {
+        if (name->open) {
+            keep_moment(archive, job->core, &name->open->opened_ns);
+        }
+    }
+}
+
+void mst_keep_moments(struct mst_archive *archive, struct mst_core *core)
+{
+    MST_NAMED_EACH(struct mst_job, job, &core->jobs)
+    {
+        if (mst_archive_good(archive)) {
+            keep_moments(archive, job);
         }
     }
 }

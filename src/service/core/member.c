@@ -175,8 +175,13 @@ void mst_member_free(struct mst_core *core, struct mst_member *member)
 void mst_member_touch(struct mst_member *member)
 {
     struct mst_job *job = member->job;
+    enum mst_state state = mst_member_state(member);
     bool fresh;
 
+    if (state != member->state) {
+        member->state = state;
+        member->state_ns = job->core->now_ns;
+    }
     if (job->core->held) { /* watchers would see a revision that no journal has */
         member->owes_touch = true;
         return;
@@ -460,6 +465,13 @@ enum mst_state mst_member_state(const struct mst_member *member)
         return MST_PRESENT;
     }
     return member->spare ? MST_SPARE : MST_JOINING;
+}
+
+uint64_t mst_member_since_ms(const struct mst_member *member)
+{
+    bool known = member->state_ns != 0 && member->state == mst_member_state(member);
+
+    return known ? 1 + mst_core_since_ms(member->job->core, member->state_ns) : 0;
 }
 
 struct mst_who mst_member_who(const struct mst_member *member)

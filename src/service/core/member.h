@@ -61,6 +61,8 @@ struct mst_member {
                                      begins then keeps it */
     struct mst_index_node fence;  /* in core->fences: by the token of the last lost incarnation */
     uint64_t revision;            /* of its last change */
+    enum mst_state state;         /* that it had then, */
+    uint64_t state_ns;            /* and since when; 0: not known */
     struct mst_index_node change_node, node_change_node;
     struct mst_list in_ready; /* linked: it is ready for the next generation */
     bool spare;               /* it was passed over, and waits */
@@ -136,6 +138,8 @@ void mst_member_set_text(struct mst_member *member, struct mst_blob *text); /* l
 
 bool mst_member_seated(const struct mst_member *member); /* its holder is in the generation */
 enum mst_state mst_member_state(const struct mst_member *member);
+/* 1 + milliseconds since it is in that state; 0: not known. */
+uint64_t mst_member_since_ms(const struct mst_member *member);
 struct mst_who mst_member_who(const struct mst_member *member);
 struct mst_who mst_member_absent_who(uint32_t index); /* of a rank that was never here */
 struct mst_who mst_member_seat_who(

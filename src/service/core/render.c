@@ -129,6 +129,7 @@ static void render_members(struct mst_core *core, const struct mst_waiter *waite
             return;
         }
         fill_member(item, member);
+        item->since_ms = mst_member_since_ms(member);
     }
 }
 
@@ -146,6 +147,16 @@ static void fill_awaited(const struct mst_core *core, struct mst_item *item,
     }
 }
 
+/* The first of them, in the room that belongs to this item. */
+static void fill_missing(struct mst_core *core, struct mst_item *item,
+                         const struct mst_round *round)
+{
+    uint32_t *room = core->missing + (item - core->items) * MST_NAMES_MAX;
+
+    item->missing_count = mst_round_missing(round, room);
+    item->missing = item->missing_count > 0 ? room : NULL;
+}
+
 static void render_rounds(struct mst_core *core, const struct mst_waiter *waiter)
 {
     struct page page = new_page(core, waiter->after);
@@ -158,7 +169,8 @@ static void render_rounds(struct mst_core *core, const struct mst_waiter *waiter
         if (name->serial <= waiter->after || !name->open) {
             continue;
         }
-        item = add_item(&page, MST_ITEM_ROUND, name->named.name.size, name->serial);
+        item = add_item(&page, MST_ITEM_ROUND,
+                        name->named.name.size + sizeof(uint32_t) * MST_NAMES_MAX, name->serial);
         if (!item) {
             return;
         }
@@ -167,6 +179,10 @@ static void render_rounds(struct mst_core *core, const struct mst_waiter *waiter
         item->arrived = name->open->arrived;
         item->expected = name->open->part_count;
         item->who = mst_round_first_missing(name->open);
+        fill_missing(core, item, name->open);
+        if (name->open->opened_ns != 0) {
+            item->since_ms = 1 + mst_core_since_ms(core, name->open->opened_ns);
+        }
         if (mst_alarm_is_set(&name->open->replace_alarm)) {
             fill_awaited(core, item, name->open);
         }
@@ -208,6 +224,8 @@ static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
         item->number = job->generation;
         item->arrived = job->living - spares_of(job);
         item->expected = job->size;
+        item->since_ms = job->records.generation != 0 ? 1 + mst_record_age_ms(job) : 0;
+        item->total = (uint32_t)job->fault_count;
     }
 }
 

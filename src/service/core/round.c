@@ -236,6 +236,18 @@ static void name_parts(struct mst_detail *detail, const struct mst_round *round,
     }
 }
 
+uint32_t mst_round_missing(const struct mst_round *round, uint32_t *out)
+{
+    uint32_t left = round->part_count - round->settled, count = 0;
+
+    for (uint32_t i = 0; i < round->part_count && count < left && count < MST_NAMES_MAX; i++) {
+        if (is_missing(&round->parts[i])) {
+            out[count++] = round->parts[i].index;
+        }
+    }
+    return count;
+}
+
 struct mst_who mst_round_first_missing(const struct mst_round *round)
 {
     for (uint32_t i = 0; i < round->part_count; i++) {

@@ -45,7 +45,7 @@ struct mst_round {
     struct mst_job *job;
     struct mst_round_name *name; /* borrowed; meaningless once DONE */
     uint64_t number;
-    uint64_t opened_ns; /* for the counts; 0: not known */
+    uint64_t opened_ns; /* 0: not known */
     struct mst_alarm alarm;
     struct mst_list waiters; /* struct mst_waiter.in_round */
 
@@ -111,6 +111,8 @@ void mst_round_let_go(struct mst_core *core, struct mst_round *round);
 struct mst_round_part *mst_round_part(const struct mst_round *round,
                                       const struct mst_member *member); /* NULL: not in it */
 struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_round_part *part);
+/* Indices of the first MST_NAMES_MAX that are missing; how many are in `out`. */
+uint32_t mst_round_missing(const struct mst_round *round, uint32_t *out);
 struct mst_who mst_round_first_missing(const struct mst_round *round); /* index ANY: none */
 struct mst_detail mst_round_detail(const struct mst_round *round);
 /* The name becomes visible. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*   magic, format, time of the last input
  *   state: config, clock, jobs, jobs that ended, connections
- *   histories of the jobs
+ *   histories of the jobs; since when their members and rounds are as they are
  *   which participants have the last results of rounds
  *   digest of all that
  *
@@ -13,8 +13,8 @@
 #include "service/core/keep.h"
 
 #define MAGIC UINT64_C(0x31706e5372657473) /* "sterSnp1", read as little-endian */
-/* What 5 adds takes no room where it is not used. */
-enum { FORMAT = 7, FORMAT_LEAST = 4, FORMAT_HISTORY = 6, FORMAT_RESULTS_TAKEN = 7 };
+/* What 5 adds takes no room where it is not used; 6 adds the histories, 7 what follows them. */
+enum { FORMAT = 7, FORMAT_LEAST = 4, FORMAT_HISTORY = 6, FORMAT_MOMENTS = 7 };
 
 /* ---- numbers of the core itself ---- */
 
@@ -101,6 +101,7 @@ static muster_status save(const struct mst_core *core, const struct mst_snapshot
     keep_state(&archive, state.described);
     if (header) {
         mst_keep_histories(&archive, state.described);
+        mst_keep_moments(&archive, state.described);
         mst_keep_results_taken(&archive, state.described);
     }
     (void)mst_archive_end(&archive);
@@ -151,7 +152,8 @@ muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_s
     if (format >= FORMAT_HISTORY) {
         mst_keep_histories(&archive, core);
     }
-    if (format >= FORMAT_RESULTS_TAKEN) {
+    if (format >= FORMAT_MOMENTS) {
+        mst_keep_moments(&archive, core);
         mst_keep_results_taken(&archive, core);
     }
     status = mst_archive_end(&archive);
