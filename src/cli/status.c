@@ -41,6 +41,7 @@ static int gather(struct picture *picture)
                  {MST_ROUNDS, NULL, &status->rounds, "list the rounds"},
                  {MST_HOSTS, NULL, &status->hosts, "list the hosts"},
                  {MST_FAULTS, NULL, &status->faults, "list the faults"},
+                 {MST_HISTORY, NULL, &status->history, "list what happened"},
                  {MST_LIST, MST_PREEMPT_PREFIX, &status->preemption, "list the notices"},
                  {MST_LIST, MST_CLUSTER_STATUS_PREFIX, &status->clusters, "list the clusters"},
                  {MST_LIST, MST_RUN_PLAIN_PREFIX, &status->plain, "list the ranks without muster"}};

@@ -9,6 +9,8 @@
 #include "view/clusters.h"
 #include "view/plain.h"
 #include "view/preemption.h"
+#include "view/story.h"
+#include "view/verdict.h"
 
 /* In ASCII: a terminal obeys more than ASCII's controls. */
 #define DUMPED (JSON_COMPACT | JSON_ENSURE_ASCII)
@@ -20,6 +22,7 @@ void mst_status_fini(struct mst_status *status)
     mst_items_fini(&status->rounds);
     mst_items_fini(&status->hosts);
     mst_items_fini(&status->faults);
+    mst_items_fini(&status->history);
     mst_items_fini(&status->preemption);
     mst_items_fini(&status->clusters);
     mst_items_fini(&status->plain);
@@ -189,6 +192,12 @@ static void append(json_t **list, json_t *value)
     }
 }
 
+/* How long it is so; null: not known. */
+static json_t *since_json(const struct mst_item *item)
+{
+    return item->since_ms > 0 ? number_json(item->since_ms - 1) : json_null();
+}
+
 static json_t *member_json(const struct mst_item *member)
 {
     const struct mst_who *who = &member->who;
@@ -199,6 +208,7 @@ static json_t *member_json(const struct mst_item *member)
         put(object, "rank", number_but_json(who->rank, MST_RANK_NONE)) &&
         put(object, "incarnation", number_json(who->incarnation)) &&
         put(object, "state", json_string(mst_state_word(who->state))) &&
+        put(object, "since_ms", since_json(member)) &&
         put(object, "cause", json_string(mst_cause_word(who->cause))) &&
         put(object, "code", json_integer(who->code)) &&
         put(object, "losses", number_json(who->losses)) &&
@@ -212,6 +222,16 @@ static json_t *member_json(const struct mst_item *member)
     return good ? object : drop(object);
 }
 
+static json_t *indices_json(const struct mst_item *round)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < round->missing_count; i++) {
+        append(&list, number_json(round->missing[i]));
+    }
+    return list;
+}
+
 static json_t *round_json(const struct mst_item *round)
 {
     json_t *object = json_object();
@@ -219,8 +239,10 @@ static json_t *round_json(const struct mst_item *round)
                 put(object, "number", number_json(round->number)) &&
                 put(object, "arrived", number_json(round->arrived)) &&
                 put(object, "expected", number_json(round->expected)) &&
+                put(object, "since_ms", since_json(round)) &&
                 put(object, "first_missing",
                     round->who.state != 0 ? number_json(round->who.index) : json_null()) &&
+                put(object, "missing", indices_json(round)) &&
                 put(object, "awaited", number_json(round->awaited)) &&
                 put(object, "awaited_ms", number_json(round->lost_ms));
 
@@ -405,7 +427,9 @@ static json_t *job_json(const struct mst_item *job)
     bool good = put(object, "job", text_json(job->name)) &&
                 put(object, "generation", number_json(job->number)) &&
                 put(object, "present", number_json(job->arrived)) &&
-                put(object, "size", number_json(job->expected));
+                put(object, "size", number_json(job->expected)) &&
+                put(object, "since_ms", since_json(job)) &&
+                put(object, "restarts", number_json(job->total));
 
     return good ? object : drop(object);
 }
@@ -428,22 +452,45 @@ static json_t *missing_json(const struct mst_status *status)
     return list;
 }
 
+/* What there is to say, and what it has cost so far. */
+static json_t *verdict_json(const struct mst_status *status)
+{
+    struct mst_job_verdict verdict;
+    json_t *object = json_object();
+    bool good;
+
+    mst_job_verdict_of(status, &verdict);
+    good = put(object, "sentence", text_json(mst_slice_text(verdict.sentence))) &&
+           put(object, "kind", json_string(mst_job_verdict_word(verdict.kind))) &&
+           put(object, "level", json_string(mst_job_verdict_level_word(verdict.level))) &&
+           put(object, "index", number_but_json(verdict.index, MST_INDEX_ANY)) &&
+           put(object, "since_ms",
+               verdict.since_ms > 0 ? number_json(verdict.since_ms - 1) : json_null());
+    return good ? object : drop(object);
+}
+
 static json_t *status_json(const struct mst_status *status)
 {
     const struct mst_item nobody = {.name = mst_slice_text(status->job)};
     const struct mst_item *job = mst_status_job(status);
     json_t *object = job_json(job ? job : &nobody);
-    bool good = put(object, "address", text_json(mst_slice_text(status->address))) &&
-                put(object, "spares", number_json(mst_status_spares(status))) &&
-                put(object, "missing", missing_json(status)) &&
-                put(object, "without_muster", plain_json(status)) &&
-                put(object, "members", list_json(&status->members, member_json)) &&
-                put(object, "rounds", list_json(&status->rounds, round_json)) &&
-                put(object, "hosts", list_json(&status->hosts, host_json)) &&
-                put(object, "faults", list_json(&status->faults, fault_json)) &&
-                put(object, "preemption", preemption_json(status)) &&
-                put(object, "clusters", clusters_json(status)) &&
-                put(object, "jobs", list_json(&status->jobs, job_json));
+    struct mst_story story;
+    bool good;
+
+    mst_story_of(&status->history, &story);
+    good = put(object, "verdict", verdict_json(status)) &&
+           put(object, "lost_ms", number_json(story.away_ms)) &&
+           put(object, "address", text_json(mst_slice_text(status->address))) &&
+           put(object, "spares", number_json(mst_status_spares(status))) &&
+           put(object, "missing", missing_json(status)) &&
+           put(object, "without_muster", plain_json(status)) &&
+           put(object, "members", list_json(&status->members, member_json)) &&
+           put(object, "rounds", list_json(&status->rounds, round_json)) &&
+           put(object, "hosts", list_json(&status->hosts, host_json)) &&
+           put(object, "faults", list_json(&status->faults, fault_json)) &&
+           put(object, "preemption", preemption_json(status)) &&
+           put(object, "clusters", clusters_json(status)) &&
+           put(object, "jobs", list_json(&status->jobs, job_json));
 
     return good ? object : drop(object);
 }

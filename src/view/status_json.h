@@ -11,7 +11,7 @@ struct mst_status {
     const char *address; /* of the service, as MUSTER_ADDR takes it */
     const char *job;
     /* As the service lists them. */
-    struct mst_items jobs, members, rounds, hosts, faults;
+    struct mst_items jobs, members, rounds, hosts, faults, history;
     struct mst_items preemption; /* the keys under MST_PREEMPT_PREFIX */
     struct mst_items clusters;   /* and under MST_CLUSTER_STATUS_PREFIX */
     struct mst_items plain;      /* and under MST_RUN_PLAIN_PREFIX */

@@ -87,7 +87,7 @@ static void seconds(struct mst_text *text, uint64_t ms)
     }
 }
 
-static void process(struct mst_text *text, const struct mst_who *who)
+void mst_story_process(struct mst_text *text, const struct mst_who *who)
 {
     if (who->index == MST_INDEX_ANY) { /* nothing tells the ranks apart */
         mst_text_add(text, "the ranks");
@@ -141,7 +141,7 @@ static void ended(struct mst_text *text, const struct mst_item *incident)
                                       .signal = strsignal(who->code),
                                       .text = incident->value};
 
-    process(text, who);
+    mst_story_process(text, who);
     mst_text_add(text, " ");
     mst_cause_sentence(text, &ending);
 }

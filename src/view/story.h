@@ -20,6 +20,9 @@ struct mst_story {
 
 void mst_story_of(const struct mst_items *history, struct mst_story *out);
 
+/* "rank 1 (#1) on b2", "worker #3 on b2", "the ranks". */
+void mst_story_process(struct mst_text *text, const struct mst_who *who);
+
 /* One sentence without a full stop: "rank 1 (#1) on b2 was killed by signal 9 (Killed)". */
 void mst_story_sentence(struct mst_text *text, const struct mst_item *incident);
 

@@ -67,7 +67,10 @@ def told(muster, *args):
 def test_nobody(service, muster):
     """`muster status` of an empty job: one line says that it has no members."""
     assert text(muster) == ["job default: no generation yet, 0 of 0 here"]
-    assert told(muster)["members"] == []
+    answer = told(muster)
+    assert answer["members"] == []
+    assert answer["verdict"] == {"sentence": "no rank has joined yet", "kind": "empty",
+                                 "level": "note", "index": None, "since_ms": None}
 
 
 def test_who_never_came(serve, muster):
@@ -107,10 +110,12 @@ def test_who_waits_at_which_round(serve, muster):
     assert lines[2].endswith(", waits at 'epoch' 0")
     assert lines[1] == "round 'epoch' 0: 1 of 2 arrived, first missing: rank 1 (#1, node testnode)"
     answer = told(muster)
+    assert answer["rounds"][0].pop("since_ms") >= 0
     assert answer["rounds"] == [
         {"name": "epoch", "number": 0, "arrived": 1, "expected": 2, "first_missing": 1,
-         "awaited": 0, "awaited_ms": 0}
+         "missing": [1], "awaited": 0, "awaited_ms": 0}
     ]
+    assert answer["members"][0]["since_ms"] >= 0 and answer["since_ms"] >= 0
     assert answer["members"][0]["waits_at"] == "epoch"
     assert answer["members"][1]["waits_at"] is None
 
