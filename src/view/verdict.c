@@ -149,7 +149,12 @@ static bool is_empty(struct scene *scene)
     if (scene->ranks > 0 || scene->workers > 0 || scene->workers_lost > 0 || scene->plain > 0) {
         return false;
     }
-    mst_text_add(&scene->text, "no rank has joined yet");
+    if (scene->job.expected > 0) {
+        mst_text_format(&scene->text, "none of %" PRIu32 " rank%s has joined yet",
+                        scene->job.expected, plural(scene->job.expected));
+    } else {
+        mst_text_add(&scene->text, "no rank has joined yet");
+    }
     return say(scene, MST_JOB_EMPTY, MST_JOB_NOTE, 0);
 }
 
@@ -216,9 +221,9 @@ static const struct mst_item *fault_of(const struct mst_status *status, uint64_t
     return NULL;
 }
 
-/* The round that most have come to; NULL: none is open. */
-static const struct mst_item *fullest(const struct mst_items *rounds)
+const struct mst_item *mst_job_fullest_round(const struct mst_status *status)
 {
+    const struct mst_items *rounds = &status->rounds;
     const struct mst_item *most = NULL;
 
     for (size_t i = 0; i < rounds->count; i++) {
@@ -229,7 +234,7 @@ static const struct mst_item *fullest(const struct mst_items *rounds)
 
 static void add_gathering(struct scene *scene)
 {
-    const struct mst_item *round = fullest(&scene->status->rounds);
+    const struct mst_item *round = mst_job_fullest_round(scene->status);
     uint32_t index = scene->out->index;
 
     if (!round) {
@@ -397,7 +402,7 @@ static bool is_silent(struct scene *scene)
 
 static bool waits_in_a_round(struct scene *scene)
 {
-    const struct mst_item *round = fullest(&scene->status->rounds);
+    const struct mst_item *round = mst_job_fullest_round(scene->status);
 
     if (!round || round->missing_count == 0 ||
         (round->since_ms > 0 && round->since_ms <= WORTH_WAITING_MS)) {

@@ -37,6 +37,9 @@ struct mst_job_verdict {
 
 void mst_job_verdict_of(const struct mst_status *status, struct mst_job_verdict *out);
 
+/* The open round that most have come to, as it holds up a job that hangs; NULL: none is open. */
+const struct mst_item *mst_job_fullest_round(const struct mst_status *status);
+
 /* "waits": one word for a program; and "good", "note" or "trouble". */
 const char *mst_job_verdict_word(enum mst_job_verdict_kind kind);
 const char *mst_job_verdict_level_word(enum mst_job_verdict_level level);

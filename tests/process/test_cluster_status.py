@@ -72,7 +72,7 @@ def test_each_reason_is_a_sentence(told, muster, word, sentence):
     """A closure of a cluster does not run. `muster status` says which one waits longest, for how
     long and why, and which one runs longest."""
     service = told({"default": f"queued=1 oldest=1 waits={word} oldest_function=f"})
-    assert re.search(rf"closure 1 \(f\), for \d+ s: {sentence}\n", muster("status").stdout)
+    assert re.search(rf"closure 1 \(f\), for [\d.]+ s: {sentence}\n", muster("status").stdout)
     assert clusters_of(service)[0]["oldest"]["waits_for"] == word
 
 
@@ -238,10 +238,10 @@ def test_in_a_job_of_workers_no_rank_is_missing(serve, muster):
         assert workers[-1].open(role=WORKER, index=index, size=4).status == OK
         assert workers[-1].ask("join").status == OK
     said = muster("status").stdout
-    assert said.startswith("job default: 3 workers here\n  worker #0 "), said
+    assert said == "job default: all 3 workers are here\n  3 workers\n", said
     assert "missing" not in said
     assert json.loads(muster("status", "--json").stdout)["missing"] == []
     rank = Wire(service.address)
     assert rank.open_rank(1, 4).status == OK
     said = muster("status").stdout
-    assert said.startswith("job default: no generation yet, 1 of 4 here\nmissing: #0 (never came)"), said
+    assert "\nno generation yet, 1 of 4 here\nmissing: #0 (never came)" in said

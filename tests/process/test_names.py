@@ -85,8 +85,8 @@ def test_no_printer_of_a_name_lets_a_terminal_obey_it(serve, said, env, tmp_path
     http = Http(service)
     kept = harmed(service, HOSTILE)
     place = ("--addr", service.address, "-j", HOSTILE)
-    status = said("status", *place)
-    for what in (b"job " + QUOTED + b": generation 1", b"node " + QUOTED, b": " + QUOTED + b"\n",
+    status = said("status", "-a", *place)
+    for what in (b"job " + QUOTED + b": interrupted for ", b"node " + QUOTED, b": " + QUOTED + b"\n",
                  b"also here: job " + QUOTED + b"2", b": " + QUOTED_SOFT + b" ("):
         assert what in status, (what, status.decode())
     status = said("status", "--addr", service.address, "-j", HOSTILE + b"2")

@@ -272,7 +272,7 @@ def test_every_node_finds_the_job(cluster):
     nodes = Nodes(cluster, [RANK])
     ranks = nodes.entered(6)
     for number in range(3):
-        said = cluster.muster(number, "status")
+        said = cluster.muster(number, "status", "-a")
         assert said.returncode == 0, said.stderr
         assert said.stdout.count("present") >= 6, said.stdout
     assert cluster.muster(1, "key", "put", "who", "node 1").returncode == 0

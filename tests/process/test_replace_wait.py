@@ -171,7 +171,7 @@ def test_min_size_as_large_as_the_job_waits_for_the_replacement(run, held, muste
     line = job.log.wait_for("waiting for #1 (starting, ")
     assert 2 <= float(re.search(r"\(starting, ([\d.]+) s\)", line)[1])
     status = until(lambda: re.search(
-        r"round 'muster/seal' 0: 2 of 3 arrived; waiting for #1 \(starting, ([\d.]+) s\)\n",
+        r"round 'muster/seal' 0: 2 of 3 arrived, open for [^;]*; waiting for #1 \(starting, ([\d.]+) s\)\n",
         muster("status", "-j", job.job).stdout))
     assert 2 <= float(status[1])
 

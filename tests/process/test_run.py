@@ -629,7 +629,7 @@ def test_status_says_why_it_restarted_when_the_replacement_is_there(run, muster,
     after = job.entered(3)
     assert len(after) == 3 and {rank["generation"] for rank in after.values()} == {3}
     done = muster("status", "-j", job.job)
-    assert re.search(r"^generation 3 since \d+ s; generation 1 ended after rank 1 \(#1, node .+\) was "
+    assert re.search(r"^generation 1 ended after rank 1 \(#1, node .+\) was "
                      "killed by signal 9", done.stdout, re.M), done.stdout
     done = muster("status", "--json", "-j", job.job)
     with socket.socket(socket.AF_UNIX) as browser:

@@ -7,11 +7,14 @@ behaviour: program / muster status
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
 import subprocess
 import sys
 
+from conftest import MUSTER, WAIT_S
+from running import until
 from wire import AGENT, OK, RANK, Wire, field
 
 HERE = pathlib.Path(__file__).parent
@@ -66,7 +69,7 @@ def told(muster, *args):
 
 def test_nobody(service, muster):
     """`muster status` of an empty job: one line says that it has no members."""
-    assert text(muster) == ["job default: no generation yet, 0 of 0 here"]
+    assert text(muster) == ["job default: no rank has joined yet"]
     answer = told(muster)
     assert answer["members"] == []
     assert answer["verdict"] == {"sentence": "no rank has joined yet", "kind": "empty",
@@ -79,23 +82,53 @@ def test_who_never_came(serve, muster):
     service = serve("--lease", "60s")
     kept = ranks(service, 2, 4)
     lines = text(muster)
-    assert lines[0] == "job default: no generation yet, 2 of 4 here"
-    assert lines[1] == "missing: #2 (never came), #3 (never came)"
-    assert lines[2] == f"  #0             joining  node testnode, pid {os.getpid()}"
+    assert re.fullmatch("job default: 2 of 4 ranks wait for the first generation for .* s: "
+                        "#2, #3 are missing", lines[0])
+    assert lines[1:] == ["no generation yet, 2 of 4 here",
+                         "missing: #2 (never came), #3 (never came)", "  2 joining"]
+    assert re.fullmatch(rf"  #0             joining  \d\.\d s   node testnode, pid {os.getpid()}",
+                        text(muster, "-a")[3])
     assert told(muster)["missing"] == [2, 3]
     assert kept
 
 
 def test_a_sealed_generation(serve, muster):
-    """A generation is sealed. `muster status` shows its number and each rank with index, state,
-    node and process."""
+    """A generation is sealed. `muster status` says in its first line that all ranks run and since
+    when, and sums them; with `-a` each has a line with index, state, since when, node and
+    process."""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
     lines = text(muster)
-    assert lines[0] == "job default: generation 1, 3 of 3 here"
-    assert lines[1:] == [
-        f"  rank {i} (#{i})    present  node testnode, pid {os.getpid()}" for i in range(3)
-    ]
+    assert re.fullmatch(r"job default: all 3 ranks run for \d+\.\d s", lines[0])
+    assert re.fullmatch(r"generation 1 for \d+\.\d s, 3 of 3 here", lines[1])
+    assert lines[2:] == ["  3 run"]
+    for index, line in enumerate(text(muster, "-a")[2:]):
+        assert re.fullmatch(rf"  rank {index} \(#{index}\)    present  \d+\.\d s   node testnode, "
+                            rf"pid {os.getpid()}", line)
+    assert kept
+
+
+def on_terminal(env, **variables):
+    """What it writes to a terminal."""
+    master, slave = pty.openpty()
+    try:
+        subprocess.run([str(MUSTER), "status"], stdout=slave, env=env | variables, timeout=WAIT_S, check=True)
+        return os.read(master, 65536).decode()
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def test_colours_are_for_terminals_that_want_them(serve, muster, env):
+    """`muster status` writes to a terminal. The verdict has a colour, unless `NO_COLOR` is set or
+    `TERM` is `dumb`; in a pipe it has none."""
+    kept = sealed(serve("--lease", "60s"), 2)
+    plain = {key: value for key, value in env.items() if key != "NO_COLOR"}
+    good = "job default: \033[1;32mall 2 ranks run for "
+    assert on_terminal(plain, TERM="xterm").startswith(good)
+    for variables in ({"TERM": "dumb"}, {"TERM": "xterm", "NO_COLOR": "1"}):
+        assert "\033" not in on_terminal(plain, **variables)
+    assert "\033" not in "".join(text(muster))
     assert kept
 
 
@@ -106,9 +139,10 @@ def test_who_waits_at_which_round(serve, muster):
     first, *_ = sealed(service, 2)
     first.post("round", field(1, 1) + field(2, "epoch"))
     assert first.renew_behind().status == OK  # so it has been taken in
-    lines = text(muster)
-    assert lines[2].endswith(", waits at 'epoch' 0")
-    assert lines[1] == "round 'epoch' 0: 1 of 2 arrived, first missing: rank 1 (#1, node testnode)"
+    lines = text(muster, "-a")
+    assert lines[3].endswith(", waits at 'epoch' 0")
+    assert re.fullmatch(r"round 'epoch' 0: 1 of 2 arrived, open for \d+\.\d s, missing: "
+                        r"rank 1 \(#1, node testnode\)", lines[2])
     answer = told(muster)
     assert answer["rounds"][0].pop("since_ms") >= 0
     assert answer["rounds"] == [
@@ -142,23 +176,31 @@ def stuck(serve):
     return service, kept
 
 
-def test_what_a_large_job_hangs_on_is_in_the_first_two_lines(serve, muster):
-    """A large job hangs: all but one wait in a round, or a hang was found. The second line of
-    `muster status` says it: the round that most have come to and the first rank that has not,
-    or the interruption and its cause. The members come behind, and of more than eight rounds
-    the rest are a number."""
+def test_what_a_large_job_hangs_on_is_in_the_first_line(serve, muster):
+    """A large job hangs: all but one wait in a round, or a hang was found. The first line of
+    `muster status` says it: who waits for whom since when, or the interruption and its cause. The
+    rank that they wait for has a line; the others are sums. Of more than eight rounds the rest are
+    a number. `-a` lists every member."""
     service, kept = stuck(serve)
+    hung = (rf"job default: {LARGE - 1} of {LARGE} wait in 'epoch' for \d+\.\d s: "
+            r"rank 7 \(#7\) on testnode has not come")
+    until(lambda: re.fullmatch(hung, text(muster)[0]))  # a second old
     lines = text(muster)
-    assert lines[0] == f"job default: generation 2, {LARGE} of {LARGE} here"
-    assert lines[1] == (f"round 'epoch' 0: {LARGE - 1} of {LARGE} arrived, first missing: "
-                        "rank 7 (#7, node testnode)")
+    assert re.fullmatch(rf"generation 2 for .*, {LARGE} of {LARGE} here; 1 restart(, which took .*)?",
+                        lines[1])
+    assert re.fullmatch(rf"round 'epoch' 0: {LARGE - 1} of {LARGE} arrived, open for .*, missing: "
+                        r"rank 7 \(#7, node testnode\)", lines[2])
     assert len([line for line in lines if line.startswith("round ")]) == 8
     assert "and 5 more rounds (--json has all)" in lines
     assert len(told(muster)["rounds"]) == 13
-    assert sum(line.startswith("  rank ") for line in lines) == LARGE
+    members = [line for line in lines if line.startswith("  ")]
+    assert members[0].startswith("  rank 7 (#7)") and "epoch" not in members[0]
+    assert members[1:] == [f"  {LARGE - 1} wait at 'epoch' 0"]
+    assert sum(line.startswith("  rank ") for line in text(muster, "-a")) == LARGE
     hang = "made no progress for 9 s: blocked in read"
     assert service.wire().ask("fault", fault(2, kind=SOFT_TIMEOUT, words=hang, about=7)).number == 1
-    assert text(muster)[1] == "interrupted: rank 7 (#7, node testnode) " + hang
+    assert re.match(r"job default: interrupted for .*: rank 7 \(#7\) on testnode " + hang,
+                    text(muster)[0])
     assert kept
 
 
@@ -214,9 +256,9 @@ def test_silence_is_told(serve, muster):
     second.close()
     service.log.wait_for("member-silent #1")
     lines = text(muster)
-    assert lines[0] == "job default: generation 1, 2 of 2 here"
-    assert re.match(r"  rank 1 \(#1\) +silent +node testnode, pid \d+, last heard \d+\.\d s ago",
-                    lines[2])
+    assert re.fullmatch(r"job default: rank 1 \(#1\) on testnode is silent for \d+\.\d s", lines[0])
+    assert re.match(r"  rank 1 \(#1\) +silent +\d+\.\d s +node testnode, pid \d+, last heard "
+                    r"\d+\.\d s ago", lines[2])
     assert first
 
 
@@ -228,7 +270,7 @@ def test_other_jobs_of_the_service_are_named(serve, muster):
     (line,) = [line for line in text(muster) if line.startswith("also here: ")]
     assert line.startswith("also here: job other, generation 0, 1 of 2 (")
     lines = text(muster, *line.split("(")[1].rstrip(")").split())
-    assert lines[0] == "job other: no generation yet, 1 of 2 here"
+    assert lines[0].startswith("job other: 1 of 2 ranks waits for the first generation for ")
     assert {job["job"] for job in told(muster)["jobs"]} >= {"other"}
 
 
@@ -241,7 +283,8 @@ def test_an_agents_word_is_shown(serve, muster):
     assert agent.ask("lost", body).number == 1
     lines = text(muster)
     words = r"oops\x0a\x1b[2J"
-    assert lines[1] == f"interrupted: rank 1 (#1, node testnode) was killed by signal 9 (Killed): {words}"
+    assert re.fullmatch(r"job default: interrupted for .* s: rank 1 \(#1\) on testnode was killed by "
+                        r"signal 9 \(Killed\): " + re.escape(words), lines[0])
     assert lines[2] == "missing: #1 (killed by signal 9 (Killed), node testnode)"
     assert any("lost" in line and f": {words}" in line for line in lines[3:])
     assert kept and RANK == 1
@@ -274,8 +317,8 @@ def test_a_lost_node_is_told_as_one(serve, muster):
     service.log.wait_for("member-lost #3", meanwhile=survivor.renew)
     survivor.renew()
     lines = text(muster)
-    assert re.fullmatch(r"interrupted: rank \d \(#\d, node (b3|c4)\) was silent for longer than the lease",
-                        lines[1])
+    assert re.fullmatch(r"job default: interrupted for .* s: rank \d \(#\d\) on (b3|c4) was silent for "
+                        "longer than the lease", lines[0])
     assert lines[2] == "missing: #3 (silent for longer than the lease, node c4)"
     assert re.fullmatch(r"node 1 \(b3\) lost, last heard \d+\.\d s ago: ranks #1, #2", lines[3])
     assert lines[4:6] == ["host b3: lost 1 time", "host c4: 1 rank lost there alone"]
@@ -305,26 +348,30 @@ def seal(wires, generation=1):
 
 
 def test_the_last_restart_is_told_in_one_line(serve, muster):
-    """`muster status` says in one line since when the generation runs and what ended the one
-    before, the first cause with its words, and in another what has befallen it since; `--json`
+    """`muster status` says since when the generation runs, in one line what ended the one
+    before, the first cause with its words, and in the first what has befallen it since; `--json`
     and `/status.json` list all that is kept. [generations / Faults of a generation]"""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
     watcher = service.wire()
-    assert not any(line.startswith(("generation ", "interrupted: ")) for line in text(muster))
+    assert not any("interrupted" in line or "began after" in line for line in text(muster))
     stuck = "made no progress for 9 s: blocked in read\n, its peers at 9"
     assert watcher.ask("fault", fault(1, kind=SOFT_TIMEOUT, words=stuck, about=2)).number == 1
     assert kept[0].ask("fault", fault(1, code=7, words="nan in layer 3")).status == OK
-    first = r"rank 2 (#2, node testnode) made no progress for 9 s: blocked in read\x0a, its peers at 9"
-    assert text(muster)[1] == "interrupted: " + first
+    first = r"made no progress for 9 s: blocked in read\x0a, its peers at 9"
+    assert re.fullmatch(r"job default: interrupted for .* s: rank 2 \(#2\) on testnode " +
+                        re.escape(first), text(muster)[0])
     seal(kept)
     lines = text(muster)
-    assert lines[0] == "job default: generation 2, 3 of 3 here"
-    assert re.fullmatch(r"generation 2 since \d+ s, after " + re.escape(first), lines[1])
+    assert re.fullmatch(r"job default: all 3 ranks run for \d+\.\d s", lines[0])
+    assert re.fullmatch(r"generation 2 for \d+\.\d s, 3 of 3 here; 1 restart(, which took .* s)?",
+                        lines[1])
+    assert lines[2] == "generation 2 began after rank 2 (#2, node testnode) " + first
     assert kept[1].ask("fault", fault(2, kind=AGAIN, words="asked for a restart")).status == OK
     lines = text(muster)
-    assert lines[1] == "interrupted: rank 1 (#1, node testnode) asked for a restart"
-    assert lines[2].startswith("generation 2 since ")
+    assert re.fullmatch(r"job default: interrupted for .* s: rank 1 \(#1\) on testnode asked for a "
+                        "restart", lines[0])
+    assert lines[2].startswith("generation 2 began after ")
 
 
 def grow(service, wires, generation, index):
@@ -338,7 +385,7 @@ def grow(service, wires, generation, index):
 
 
 def test_the_verdict_of_a_hang_comes_before_what_ranks_wait_for_now(serve, muster):
-    """A hang was found, the job goes on, and ranks wait in rounds again. The second line still
+    """A hang was found, the job goes on, and ranks wait in rounds again. The third line still
     says which rank made no progress and where; the rounds come behind it."""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
@@ -349,29 +396,29 @@ def test_the_verdict_of_a_hang_comes_before_what_ranks_wait_for_now(serve, muste
         kept[0].post("round", field(1, 2) + field(2, f"step-{number}"))
     assert kept[0].renew_behind().status == OK
     lines = text(muster)
-    assert re.fullmatch(r"generation 2 since \d+ s, after rank 2 \(#2, node testnode\) " + hang, lines[1])
-    assert lines[2].startswith("round 'step-")
+    assert lines[2] == "generation 2 began after rank 2 (#2, node testnode) " + hang
+    assert lines[3].startswith("round 'step-")
     kept.append(grow(service, kept, 2, 3))
     kept[3].post("round", field(1, 3) + field(2, "step-0"))
     assert kept[3].renew_behind().status == OK
     lines = text(muster)
-    assert lines[1].endswith("; generation 1 ended after rank 2 (#2, node testnode) " + hang)
-    assert lines[2].startswith("round 'step-0")
+    assert lines[2] == "generation 1 ended after rank 2 (#2, node testnode) " + hang
+    assert lines[3].startswith("round 'step-0")
 
 
 def test_a_growth_is_not_said_to_be_for_an_older_fault(serve, muster):
-    """A generation only grew, long after a fault. Its age is shown, and the fault with the number
-    of the generation that it ended."""
+    """A generation only grew, long after a fault. The fault is shown with the number of the
+    generation that it ended."""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
     assert kept[1].ask("fault", fault(1, code=7, words="nan")).status == OK
     seal(kept)
     rank = "rank 1 (#1, node testnode) failed: code 7: nan"
-    assert re.fullmatch(r"generation 2 since \d+ s, after " + re.escape(rank), text(muster)[1])
+    assert text(muster)[2] == "generation 2 began after " + rank
     kept.append(grow(service, kept, 2, 3))
     lines = text(muster)
-    assert lines[0] == "job default: generation 3, 4 of 3 here"
-    assert re.fullmatch(r"generation 3 since \d+ s; generation 1 ended after " + re.escape(rank), lines[1])
+    assert re.fullmatch(r"generation 3 for .* s, 4 of 3 here; 1 restart(, which took .* s)?", lines[1])
+    assert lines[2] == "generation 1 ended after " + rank
 
 
 def kinds(lines):

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 
@@ -93,19 +94,21 @@ def test_status_tells_spares_from_ranks(run, muster, tmp_path):
     ranks = job.entered()
     (spare,) = waiting(job, ranks)
 
-    def lines():
-        return muster("status", "-j", job.job).stdout.splitlines()
+    def lines(*args):
+        return muster("status", "-j", job.job, *args).stdout.splitlines()
 
-    assert lines()[0] == f"job {job.job}: generation 1, 2 of 2 here, 1 spare"
-    assert [line for line in lines() if " spare " in line and line.endswith(f"pid {spare}")]
-    assert lines()[-1].startswith("  agent #0 "), "it is no worker"
+    assert re.fullmatch(f"job {job.job}: all 2 ranks run for .*, and 1 spare waits", lines()[0])
+    assert re.fullmatch("generation 1 for .*, 2 of 2 here, 1 spare", lines()[1])
+    assert lines()[2:] == ["  2 run", "  1 spare", "  1 node"]
+    assert [line for line in lines("-a") if " spare " in line and line.endswith(f"pid {spare}")]
+    assert lines("-a")[-1].startswith("  agent #0 "), "it is no worker"
     for told in (status_at(f"{tmp_path}/http"),
                  json.loads(muster("status", "--json", "-j", job.job).stdout)):
         assert (told["present"], told["size"], told["spares"]) == (2, 2, 1)
         assert {member["pid"]: member["state"] for member in told["members"]}[spare] == "spare"
     os.kill(ranks[min(ranks)]["pid"], signal.SIGKILL)
     after = job.entered(2)
-    until(lambda: lines()[0] == f"job {job.job}: generation 2, 2 of 2 here")
+    until(lambda: re.match("generation 2 for .*, 2 of 2 here; 1 restart", lines()[1]))
     assert not [line for line in lines() if "never came" in line]
     job.all_well(after)
 

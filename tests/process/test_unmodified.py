@@ -120,7 +120,7 @@ def test_status_shows_ranks_without_muster(spawn, muster, tmp_path):
                                       for index in (0, 1)]
     assert told["missing"] == []
     said = muster("status", "-j", "plain").stdout.splitlines()
-    assert said[0] == "job plain: 2 of 2 running, without muster"
+    assert said[0] == "job plain: 2 of 2 ranks run, without muster"
     for index in (0, 1):
         assert f"  #{index}             running, does not use muster; node {host}, pid {pids[index]}" in said
     flags[1].touch()

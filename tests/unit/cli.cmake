@@ -3,7 +3,9 @@ mst_test(schedule_test SOURCES schedule_test.c ${CMAKE_SOURCE_DIR}/src/cli/sched
 mst_test(print_test SOURCES print_test.c ${CMAKE_SOURCE_DIR}/src/cli/print.c
     LINK mst_proto mst_base mst_panic_abort PkgConfig::jansson)
 if(TARGET muster_static)
-    mst_test(status_test SOURCES status_test.c ${CMAKE_SOURCE_DIR}/src/cli/status.c ${CMAKE_SOURCE_DIR}/src/cli/nodes.c
+    set(LOOK ${CMAKE_SOURCE_DIR}/src/cli/look)
+    mst_test(status_test SOURCES status_test.c ${CMAKE_SOURCE_DIR}/src/cli/status.c ${LOOK}/clusters.c ${LOOK}/gather.c
+        ${LOOK}/members.c ${LOOK}/nodes.c ${LOOK}/notices.c ${LOOK}/text.c
         ${CMAKE_SOURCE_DIR}/src/cli/print.c LINK mst_view muster_static mst_proto mst_base PkgConfig::jansson)
     # Answers in the service's place.
     target_link_options(status_test PRIVATE -Wl,--wrap=mst_lib_items_collect)

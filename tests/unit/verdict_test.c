@@ -113,7 +113,7 @@ static void the_begin_and_the_end(void **state)
     (void)state;
     set(&stage);
     stage.status.members.count = 0;
-    expect(&stage, "empty", "note", MST_INDEX_ANY, "no rank has joined yet");
+    expect(&stage, "empty", "note", MST_INDEX_ANY, "none of 4 ranks has joined yet");
     set(&stage);
     stage.status.members.count = 2;
     stage.job.number = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_CLI_NODES_H
-#define MST_CLI_NODES_H
+#ifndef MST_CLI_LOOK_NODES_H
+#define MST_CLI_LOOK_NODES_H
 
 /* Nodes and hosts in `muster status`. The members are in the order of MEMBERS, by role and index;
  * the hosts in that of HOSTS. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/nodes.h"
+#include "cli/look/nodes.h"
 
 #include <stdlib.h>
 
