@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "cli/commands.h"
 #include "cli/meet.h"
 #include "cli/print.h"
 #include "client/shell/items.h"
-#include "proto/words.h"
-#include "view/story.h"
+#include "view/story_json.h"
 
 #define ANSWER_MS 10000
 
@@ -84,71 +83,17 @@ static void print_text(const struct mst_cli_place *place, const struct mst_items
 
 /* ---- as JSON ---- */
 
-static json_t *number_but(uint64_t number, uint64_t none)
+static int print_json(struct mst_cli *cli, const struct mst_cli_place *place,
+                      const struct mst_items *history)
 {
-    return number == none ? json_null() : json_integer((json_int_t)number);
-}
+    char *line = mst_story_json(place->job, history, 0);
 
-static json_t *bytes(struct mst_slice slice)
-{
-    return mst_cli_json_bytes((struct muster_slice){slice.data, slice.size});
-}
-
-static json_t *incident_as_json(const struct mst_item *incident)
-{
-    const struct mst_who *who = &incident->who;
-    bool named = who->index != MST_INDEX_ANY;
-    char line[1024];
-    struct mst_text text = mst_text_in(line, sizeof line);
-
-    mst_story_sentence(&text, incident);
-    return mst_cli_json_object((struct mst_cli_field[]){
-        {"number", json_integer((json_int_t)incident->revision)},
-        {"what", json_string(mst_story_word(incident))},
-        {"ago_ms", json_integer((json_int_t)who->heard_ms)},
-        {"generation", json_integer((json_int_t)incident->number)},
-        {"role", named ? json_string(mst_role_word(who->role)) : json_null()},
-        {"index", number_but(who->index, MST_INDEX_ANY)},
-        {"rank", number_but(who->rank, MST_RANK_NONE)},
-        {"incarnation", named ? json_integer((json_int_t)who->incarnation) : json_null()},
-        {"host", who->host.size > 0 ? bytes(who->host) : json_null()},
-        {"node", number_but(who->node, MST_NODE_NONE)},
-        {"pid", who->pid > 0 ? json_integer((json_int_t)who->pid) : json_null()},
-        {"cause", json_string(mst_cause_word(who->cause))},
-        {"code", json_integer(who->code)},
-        {"text", bytes(incident->value)},
-        {"told_by", number_but((uint64_t)incident->told_by - 1, UINT64_MAX)},
-        {"before", json_integer(incident->arrived)},
-        {"after", json_integer(incident->expected)},
-        {"faults", json_integer(incident->total)},
-        {"interrupt_ms", json_integer((json_int_t)incident->interrupt_ms)},
-        {"gather_ms", json_integer((json_int_t)incident->gather_ms)},
-        {"step", json_integer(incident->step)},
-        {"sentence", mst_cli_json_text(line)},
-        {NULL, NULL}});
-}
-
-static void print_json(const struct mst_cli_place *place, const struct mst_items *history)
-{
-    json_t *list = mst_cli_json_check(json_array());
-    struct mst_story story;
-
-    mst_story_of(history, &story);
-    for (size_t i = 0; i < history->count; i++) {
-        mst_cli_json_append(list, incident_as_json(&history->items[i]));
+    if (!line) {
+        return mst_cli_fail(cli, "out of memory");
     }
-    mst_cli_json_print(mst_cli_json_object(
-        (struct mst_cli_field[]){{"job", mst_cli_json_text(place->job)},
-                                 {"age_ms", json_integer((json_int_t)story.age_ms)},
-                                 {"from_the_start", json_boolean(story.from_the_start)},
-                                 {"restarts", json_integer((json_int_t)story.restarts)},
-                                 {"grown", json_integer((json_int_t)story.grown)},
-                                 {"lost", json_integer((json_int_t)story.lost)},
-                                 {"unlisted", json_integer((json_int_t)story.unlisted)},
-                                 {"restart_ms", json_integer((json_int_t)story.away_ms)},
-                                 {"service_restarts", json_integer((json_int_t)story.services)},
-                                 {"incidents", list},
-                                 {NULL, NULL}}));
+    mst_cli_put("%s", line);
+    free(line);
+    return MST_CLI_OK;
 }
 
 /* ---- the command ---- */
@@ -167,7 +112,7 @@ static int run(struct mst_cli *cli)
         code = mst_cli_fail_with(cli, &err);
     }
     if (code == MST_CLI_OK && mst_cli_number(cli, "json")) {
-        print_json(&place, &history);
+        code = print_json(cli, &place, &history);
     } else if (code == MST_CLI_OK) {
         print_text(&place, &history);
     }
