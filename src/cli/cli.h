@@ -91,6 +91,9 @@ void mst_cli_take_rows(struct mst_cli *cli, const struct mst_cli_command *comman
 const char *mst_cli_flag_alone(const struct mst_setting *row);
 struct mst_cli_value *mst_cli_flag_of(struct mst_cli *cli, const char *word, size_t size);
 
+/* As if that text had been typed for the flag. */
+void mst_cli_give(struct mst_cli *cli, const char *name, const char *text);
+
 /* Parses. OK, or an exit code after one line on stderr; -1: the help was asked for. */
 int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv);
 /* Reads an argument by a row. OK, or an exit code after one line. */
@@ -135,6 +138,9 @@ struct mst_cli_place {
 /* --addr and -j, or else the service in the runtime directory. OK, or an exit code after one line:
  * no service, or several without -j. */
 int mst_cli_locate(const struct mst_cli *cli, struct mst_cli_place *out);
+
+/* Whether a service here has that job, or, without one, any. */
+bool mst_cli_runs_here(const char *job);
 
 /* A command started by a rank is not that rank: it drops the place, size and progress page of the
  * environment. Call it before a client is opened, and after the flags were read. */

@@ -291,6 +291,14 @@ static void set_text(struct mst_cli_value *value, const char *text)
     value->text = joined;
 }
 
+void mst_cli_give(struct mst_cli *cli, const char *name, const char *text)
+{
+    struct mst_cli_value *value = &cli->values[position_of(cli, name)];
+
+    set_text(value, text);
+    value->given = true;
+}
+
 static bool set(struct mst_cli_value *value, const char *text, char *error, size_t room)
 {
     if (value->row->unit == MST_UNIT_TEXT) {

@@ -29,7 +29,8 @@ struct group {
 static const struct group groups[] = {
     {.title = "ranks",
      .names = "nproc nproc_per_node spares job size min_size max_size size_multiple join_wait grow "
-              "max_restarts replace_wait grace max_time bind core label input log_dir tee report",
+              "max_restarts replace_wait grace max_time bind core label input log_dir tee report "
+              "keep_runs",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
      .names = "nnodes hostfile ssh pass_env join node_rank listen avoid service_wait secret_file "
@@ -82,6 +83,8 @@ static const struct {
     {"input", "INDEX"},
     {"log_dir", "FOLDER"},
     {"report", "FILE"},
+    {"html", "FILE"},
+    {"kept_run", "FILE"},
     {"only", "JOB"},
     {"requeue_file", "FILE"},
 };

@@ -62,6 +62,19 @@ static bool named(struct mst_cli_place *out)
            reach_elsewhere(out, path);
 }
 
+bool mst_cli_runs_here(const char *job)
+{
+    struct mst_socket_found found[FOUND_MAX];
+    struct mst_cli_place place = {.addr = ""};
+    size_t count = 0;
+
+    if (job != NULL) {
+        (void)snprintf(place.job, sizeof place.job, "%s", job);
+        return strlen(job) < sizeof place.job && named(&place);
+    }
+    return mst_socket_list(found, FOUND_MAX, &count, NULL) == MUSTER_OK && count > 0;
+}
+
 static int search(const struct mst_cli *cli, struct mst_cli_place *out)
 {
     struct mst_socket_found found[FOUND_MAX];

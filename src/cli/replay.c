@@ -14,20 +14,16 @@
 
 #include "cli/commands.h"
 #include "cli/print.h"
+#include "cli/replay.h"
 #include "os/clock.h"
-#include "service/journal/replay.h"
 #include "service/server/log.h"
 
-/* The whole story: of one file, or of all in a folder in their order. */
 struct story {
-    const struct mst_cli *cli;
-    char path[PATH_MAX]; /* of the current file, for errors */
+    struct mst_cli_record record;
     enum mst_level level;
     const char *job; /* empty: all */
     bool json;       /* one document: {"lines": [...], the fields of the last line} */
     bool lined;
-    struct mst_replayed about;
-    uint64_t files, inputs, time_ns;
 };
 
 /* ---- lines ---- */
@@ -59,7 +55,7 @@ static json_t *line_json(const char *time, enum mst_level level, const char *com
 static void on_trace(void *ctx, const struct mst_trace *line)
 {
     struct story *story = ctx;
-    struct timespec at = time_of(&story->about, line->now_ns);
+    struct timespec at = time_of(&story->record.about, line->now_ns);
     char time[MST_LOG_TIME_ROOM], text[MST_LOG_STORY_ROOM];
 
     if (line->level > story->level ||
@@ -86,32 +82,32 @@ static void on_trace(void *ctx, const struct mst_trace *line)
 static void on_begun(void *ctx)
 {
     struct story *story = ctx;
-    struct timespec at = time_of(&story->about, story->about.begin_ns);
+    struct timespec at = time_of(&story->record.about, story->record.about.begin_ns);
     char time[MST_LOG_TIME_ROOM];
 
     (void)mst_log_time(time, &at);
     if (story->json) {
         json_t *object = line_json(time, MST_INFO, "record");
 
-        mst_cli_json_put(object, "file", json_string(story->path));
-        mst_cli_json_put(object, "version", json_string(story->about.version));
+        mst_cli_json_put(object, "file", json_string(story->record.path));
+        mst_cli_json_put(object, "version", json_string(story->record.about.version));
         put_json(story, object);
     } else if (story->level >= MST_INFO) {
-        mst_cli_put("%s info record record-begun file=%s\n", time, story->path);
+        mst_cli_put("%s info record record-begun file=%s\n", time, story->record.path);
     }
 }
 
 static void put_last(const struct story *story)
 {
-    const struct mst_replayed *about = &story->about;
+    const struct mst_replayed *about = &story->record.about;
     char digest[20];
 
     (void)snprintf(digest, sizeof digest, "%016" PRIx64, about->digest);
     if (story->json) {
         json_t *object = mst_cli_json_object(
-            (struct mst_cli_field[]){{"files", json_integer((json_int_t)story->files)},
-                                     {"inputs", json_integer((json_int_t)story->inputs)},
-                                     {"seconds", json_real((double)story->time_ns / 1e9)},
+            (struct mst_cli_field[]){{"files", json_integer((json_int_t)story->record.files)},
+                                     {"inputs", json_integer((json_int_t)story->record.inputs)},
+                                     {"seconds", json_real((double)story->record.time_ns / 1e9)},
                                      {"digest", json_string(digest)},
                                      {"recorded", json_boolean(about->stopped)},
                                      {"torn_bytes", json_integer((json_int_t)about->cut_bytes)},
@@ -124,8 +120,9 @@ static void put_last(const struct story *story)
         return;
     }
     mst_cli_put("replayed %" PRIu64 " input%s of %" PRIu64 " %s over %.3f s: digest %s, %s\n",
-                story->inputs, story->inputs == 1 ? "" : "s", story->files,
-                story->files == 1 ? "service" : "services", (double)story->time_ns / 1e9, digest,
+                story->record.inputs, story->record.inputs == 1 ? "" : "s", story->record.files,
+                story->record.files == 1 ? "service" : "services",
+                (double)story->record.time_ns / 1e9, digest,
                 about->stopped ? "as recorded"
                                : "none was recorded: the service did not stop in order");
 }
@@ -144,35 +141,38 @@ static void heap_release(void *ctx, void *p)
     free(p);
 }
 
-static int replay_bytes(struct story *story, struct mst_slice bytes)
+static int replay_bytes(struct mst_cli_record *record, struct mst_slice bytes)
 {
     const struct mst_mem mem = {.alloc = heap_alloc, .release = heap_release};
-    const struct mst_replay_config config = {
-        .about = &story->about, .begun = on_begun, .trace = on_trace, .ctx = story};
     struct muster_error err;
-    muster_status status = mst_replay(&config, story->path, bytes, &mem, &err);
+    muster_status status;
 
-    story->files++;
-    story->inputs += story->about.inputs;
-    story->time_ns += story->about.now_ns - story->about.begin_ns;
+    record->config.about = &record->about;
+    status = mst_replay(&record->config, record->path, bytes, &mem, &err);
+    if (record->over) {
+        record->over(record->config.ctx);
+    }
+    record->files++;
+    record->inputs += record->about.inputs;
+    record->time_ns += record->about.now_ns - record->about.begin_ns;
     if (status != MUSTER_OK) {
         (void)fflush(stdout);
-        return mst_cli_fail(story->cli, "%s", err.text);
+        return mst_cli_fail(record->cli, "%s", err.text);
     }
     return MST_CLI_OK;
 }
 
 /* A record may be larger than the memory. */
-static int replay_file(struct story *story)
+static int replay_file(struct mst_cli_record *record)
 {
-    const char *path = story->path;
+    const char *path = record->path;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat about;
     void *bytes = MAP_FAILED;
     int code;
 
     if (fd < 0 || fstat(fd, &about) != 0) {
-        code = mst_cli_fail(story->cli, "%s: %s", path, strerror(errno));
+        code = mst_cli_fail(record->cli, "%s: %s", path, strerror(errno));
         if (fd >= 0) {
             (void)close(fd);
         }
@@ -180,14 +180,14 @@ static int replay_file(struct story *story)
     }
     if (about.st_size == 0) {
         (void)close(fd);
-        return replay_bytes(story, mst_slice_of("", 0));
+        return replay_bytes(record, mst_slice_of("", 0));
     }
     bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     (void)close(fd);
     if (bytes == MAP_FAILED) {
-        return mst_cli_fail(story->cli, "%s: %s", path, strerror(errno));
+        return mst_cli_fail(record->cli, "%s: %s", path, strerror(errno));
     }
-    code = replay_bytes(story, mst_slice_of(bytes, (size_t)about.st_size));
+    code = replay_bytes(record, mst_slice_of(bytes, (size_t)about.st_size));
     (void)munmap(bytes, (size_t)about.st_size);
     return code;
 }
@@ -200,50 +200,59 @@ static int is_record(const struct dirent *entry)
 }
 
 /* All names have as many digits: their order is that of the services. */
-static int replay_folder(struct story *story, const char *folder)
+static int replay_folder(struct mst_cli_record *record, const char *folder)
 {
     struct dirent **names;
     int count = scandir(folder, &names, is_record, alphasort);
     int code = MST_CLI_OK;
 
     if (count < 0) {
-        return mst_cli_fail(story->cli, "%s: %s", folder, strerror(errno));
+        return mst_cli_fail(record->cli, "%s: %s", folder, strerror(errno));
     }
     for (int i = 0; i < count; i++) {
-        (void)snprintf(story->path, sizeof story->path, "%s/%s", folder, names[i]->d_name);
+        (void)snprintf(record->path, sizeof record->path, "%s/%s", folder, names[i]->d_name);
         if (code == MST_CLI_OK) {
-            code = replay_file(story);
+            code = replay_file(record);
         }
         free(names[i]);
     }
     free(names);
     if (count == 0) {
-        code = mst_cli_fail(story->cli, "%s: the folder has no record", folder);
+        code = mst_cli_fail(record->cli, "%s: the folder has no record", folder);
     }
     return code;
 }
 
+int mst_cli_record_replay(struct mst_cli_record *record, const char *path)
+{
+    struct stat about;
+
+    if (stat(path, &about) != 0) {
+        return mst_cli_fail(record->cli, "%s: %s", path, strerror(errno));
+    }
+    (void)snprintf(record->path, sizeof record->path, "%s", path);
+    return S_ISDIR(about.st_mode) ? replay_folder(record, path) : replay_file(record);
+}
+
 static int run(struct mst_cli *cli)
 {
-    struct story story = {.cli = cli,
-                          .level = (enum mst_level)mst_cli_number(cli, "level"),
-                          .job = mst_cli_typed(cli, "only") ? mst_cli_text(cli, "only") : "",
-                          .json = mst_cli_number(cli, "json") != 0};
-    const char *path = cli->arguments[0];
-    struct stat about;
+    struct story story = {
+        .record = {.cli = cli, .config = {.begun = on_begun, .trace = on_trace, .ctx = &story}},
+        .level = (enum mst_level)mst_cli_number(cli, "level"),
+        .job = mst_cli_typed(cli, "only") ? mst_cli_text(cli, "only") : "",
+        .json = mst_cli_number(cli, "json") != 0};
     int code;
 
     if (cli->argument_count != 1) {
         return mst_cli_usage(cli, "the record is missing; usage: muster replay DIR");
     }
-    if (stat(path, &about) != 0) {
-        return mst_cli_fail(cli, "%s: %s", path, strerror(errno));
+    if (access(cli->arguments[0], F_OK) != 0) {
+        return mst_cli_fail(cli, "%s: %s", cli->arguments[0], strerror(errno));
     }
     if (story.json) {
         mst_cli_put("{\"lines\":[");
     }
-    (void)snprintf(story.path, sizeof story.path, "%s", path);
-    code = S_ISDIR(about.st_mode) ? replay_folder(&story, path) : replay_file(&story);
+    code = mst_cli_record_replay(&story.record, cli->arguments[0]);
     if (code == MST_CLI_OK) {
         put_last(&story);
         code = mst_cli_finish_output(cli);

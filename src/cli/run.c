@@ -280,6 +280,7 @@ static int run(struct mst_cli *cli)
         .log_dir = text_of(cli, "log_dir"),
         .tee = number(cli, "tee") != 0,
         .report = text_of(cli, "report"),
+        .keep_runs = (uint32_t)number(cli, "keep_runs"),
     };
     const char *nodes = text_of(cli, "nnodes"), *input = mst_cli_text(cli, "input");
     struct mst_launched launched;

@@ -265,6 +265,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
     config.http = mst_cli_text(cli, "http");
     config.job = mst_cli_text(cli, "job");
+    config.kept = mst_cli_text(cli, "kept_run");
     config.buffered_bytes_max = (uint64_t)mst_cli_number(cli, "buffered_bytes_max");
     config.parent = mst_cli_number(cli, "parent") != 0;
     config.until_idle = mst_cli_number(cli, "until_idle") != 0;

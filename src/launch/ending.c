@@ -122,6 +122,7 @@ static void close_job(struct mst_run_job *job)
     (void)uv_timer_stop(&job->end.joiners);
     (void)uv_timer_stop(&job->end.time);
     mst_preempted_close(job);
+    mst_report_ask(job);
     mst_session_close(&job->session);
     mst_service_stop(&job->service);
     if (job->service.served.child.pid == 0) {

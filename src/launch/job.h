@@ -12,6 +12,7 @@
 #include "launch/ending.h"
 #include "launch/faults.h"
 #include "launch/group.h"
+#include "launch/kept.h"
 #include "launch/logs.h"
 #include "launch/nodes/hosts.h"
 #include "launch/nodes/nodes.h"
@@ -59,6 +60,7 @@ struct mst_run_job {
     struct mst_preempted preempted;
     struct mst_logs logs;
     struct mst_report report;
+    struct mst_kept_file kept;
     struct mst_end end;
 };
 

@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "client/shell/items.h"
 #include "launch/cause.h"
 #include "launch/job.h"
 #include "launch/say.h"
 #include "os/own_file.h"
+#include "view/story_json.h"
 
-#define BESIDE_MAX (PATH_MAX + HOST_NAME_MAX + 16)
+#define ASK_MS 1000 /* it answers at once, or is about to be started again */
 
 /* ---- the file ---- */
 
@@ -52,7 +54,7 @@ int mst_report_open(struct mst_report *report, const char *given, const char *ho
         return 0;
     }
     reason = find_file(report, given);
-    if (reason == NULL && !mst_report_store(report->path, host, "", 0)) {
+    if (reason == NULL && !mst_own_file_replace(report->path, host, "", 0)) {
         reason = strerror(errno);
     }
     if (reason != NULL) {
@@ -63,28 +65,6 @@ int mst_report_open(struct mst_report *report, const char *given, const char *ho
     (void)unlink(
         report->path); /* if this run is killed, no reader takes the last one's end for its own */
     return 0;
-}
-
-bool mst_report_store(const char *path, const char *host, const char *bytes, size_t size)
-{
-    char beside[BESIDE_MAX];
-    int fd, error;
-    bool ok;
-
-    (void)snprintf(beside, sizeof beside, "%s.%s.%d", path, host, (int)getpid());
-    fd = mst_own_file_new(beside);
-    if (fd < 0) {
-        return false;
-    }
-    ok = write(fd, bytes, size) == (ssize_t)size && fsync(fd) == 0;
-    ok = close(fd) == 0 && ok;
-    ok = ok && rename(beside, path) == 0;
-    error = errno;
-    if (!ok) {
-        (void)unlink(beside);
-    }
-    errno = error;
-    return ok;
 }
 
 /* ---- what is in it ---- */
@@ -311,6 +291,28 @@ static const char *ending_of(const json_t *cause, int code)
     return strcmp(kind, "stopped") == 0 || strcmp(kind, "max-time") == 0 ? "stopped" : "failed";
 }
 
+static json_t *incidents_of(const struct mst_report *report)
+{
+    json_t *list = report->heard ? json_array() : json_null();
+
+    for (size_t i = 0; i < report->history.count; i++) {
+        (void)json_array_append_new(list, mst_story_incident_json(&report->history.items[i]));
+    }
+    return list;
+}
+
+void mst_report_ask(struct mst_run_job *job)
+{
+    struct mst_request request = {.command = MST_HISTORY};
+    struct muster_error err;
+
+    if (job->report.path[0] != '\0' && job->session.client != NULL) {
+        job->report.heard =
+            mst_lib_items_collect(job->session.client, &request, ASK_MS, &job->report.history, &err,
+                                  "read the history") == MUSTER_OK;
+    }
+}
+
 static json_t *report_of(const struct mst_run_job *job, int code)
 {
     uint64_t took_ms = (mst_lib_now_ns() - job->report.began_ns) / NS_PER_MS;
@@ -325,37 +327,47 @@ static json_t *report_of(const struct mst_run_job *job, int code)
             cause, "message", string_or_null(found.text[0] != '\0' ? found.text : mst_said_last()));
     }
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    return json_pack("{s:i, s:o, s:s, s:i, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "version", MST_REPORT_VERSION, "job", string_or_null(job->name), "ending",
-                     ending, "exit_code", code, "first_cause", cause != NULL ? cause : json_null(),
-                     "began", time_of(&job->report.began), "ended", time_of(&now), "seconds",
-                     (double)took_ms / 1000, "node", json_integer(job->nodes.number), "host",
-                     string_or_null(job->host), "size", json_integer(job->options->size),
-                     "generations", json_integer((json_int_t)mst_place_generation(&job->places)),
-                     "restarts", json_integer(job->places.restarts), "max_restarts",
-                     json_integer(job->options->max_restarts), "preemption", preemption_of(job));
+    return json_pack(
+        "{s:i, s:o, s:s, s:i, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "version", MST_REPORT_VERSION, "job", string_or_null(job->name), "ending", ending,
+        "exit_code", code, "first_cause", cause != NULL ? cause : json_null(), "began",
+        time_of(&job->report.began), "ended", time_of(&now), "seconds", (double)took_ms / 1000,
+        "node", json_integer(job->nodes.number), "host", string_or_null(job->host), "size",
+        json_integer(job->options->size), "generations",
+        json_integer((json_int_t)mst_place_generation(&job->places)), "restarts",
+        json_integer(job->places.restarts), "max_restarts",
+        json_integer(job->options->max_restarts), "preemption", preemption_of(job), "incidents",
+        incidents_of(&job->report));
 }
 
-void mst_report_write(const struct mst_run_job *job, int code)
+static void write_file(const struct mst_report *report, const json_t *object)
 {
-    const struct mst_report *report = &job->report;
-    json_t *object;
-    char *text, *line = NULL;
+    char *text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    char *line = NULL;
     int size = -1;
 
-    if (report->path[0] == '\0') {
-        return;
-    }
-    object = report_of(job, code);
-    text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     if (text != NULL) {
         size = asprintf(&line, "%s\n", text);
     }
     errno = size < 0 ? ENOMEM : 0;
-    if (size < 0 || !mst_report_store(report->path, report->host, line, (size_t)size)) {
+    if (size < 0 || !mst_own_file_replace(report->path, report->host, line, (size_t)size)) {
         mst_say("the report %s could not be written: %s", report->path, strerror(errno));
     }
     free(size >= 0 ? line : NULL);
     free(text);
+}
+
+void mst_report_write(const struct mst_run_job *job, int code)
+{
+    bool wanted = job->report.path[0] != '\0';
+    json_t *object = NULL;
+
+    if (wanted || job->kept.path[0] != '\0') {
+        object = report_of(job, code);
+    }
+    mst_kept_end(job, object);
+    if (wanted) {
+        write_file(&job->report, object);
+    }
     json_decref(object);
 }

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "view/items.h"
+
 #define MST_REPORT_VERSION 1
 
 struct mst_report {
@@ -17,6 +19,8 @@ struct mst_report {
     char path[4096];  /* empty: none is wanted */
     struct timespec began;
     uint64_t began_ns;
+    struct mst_items history; /* of the job, as its service remembered it at the end */
+    bool heard;               /* that it did */
 };
 
 struct mst_run_job;
@@ -26,12 +30,12 @@ struct mst_process;
  * there goes. 0, or the exit code after one line. */
 int mst_report_open(struct mst_report *report, const char *given, const char *host);
 
-/* Puts a file in the place of `path` in one step. Nodes may have been given one for all, so what it
- * is made of has the host in its name. False with errno. */
-bool mst_report_store(const char *path, const char *host, const char *bytes, size_t size);
-
-/* When the run has ended, and has said why: whether it began or not. */
+/* When the run has ended, and has said why: whether it began or not. Into the file of --report, and
+ * into that which is kept (kept.h). */
 void mst_report_write(const struct mst_run_job *job, int code);
+
+/* Asks the service what it remembers, while it is there: what a report is wanted for. */
+void mst_report_ask(struct mst_run_job *job);
 
 /* The process of this node that is the first cause; NULL: it is another's, or none. */
 const struct mst_process *mst_report_process(const struct mst_run_job *job);

@@ -13,6 +13,7 @@
 
 #include "launch/job.h"
 #include "launch/say.h"
+#include "os/own_file.h"
 #include "process/child.h"
 #include "sources/slurm_words.h"
 
@@ -29,7 +30,7 @@ static void ask_by_file(struct mst_run_job *job)
                         (long long)job->preempted.saving.complete.fact.step,
                         id != NULL && mst_slurm_job_id(id) ? id : "none");
 
-    if (mst_report_store(path, job->host, line, (size_t)size)) {
+    if (mst_own_file_replace(path, job->host, line, (size_t)size)) {
         job->preempted.requeue = "file";
         mst_say("saved by all: asked by %s that the job is run again", path);
     } else {

@@ -275,6 +275,7 @@ static void release(struct mst_run_job *job)
     mst_nodes_release(job);
     mst_service_forget(job);
     free(job->preempted.indices);
+    mst_items_fini(&job->report.history);
     free(job->places.list);
     (void)pthread_mutex_destroy(&job->shared.lock);
 }
@@ -402,6 +403,9 @@ int mst_run(const struct mst_run_options *options)
     code = mst_report_open(&job.report, options->report, job.host);
     if (code == 0) {
         code = enter(&job);
+    }
+    if (code == 0 && job.nodes.first) {
+        mst_kept_begin(&job);
     }
     if (code == 0) {
         code = prepare(&job);

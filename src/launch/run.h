@@ -89,6 +89,7 @@ struct mst_run_options {
     const char *log_dir;              /* NULL: the ranks' output goes to the terminal */
     bool tee;                         /* there it goes as well */
     const char *report;               /* NULL: none is written */
+    uint32_t keep_runs;               /* whose files stay in the user's state folder; 0: none */
     struct mst_run_program *programs; /* at least one; `nproc` is the sum of their counts */
     uint32_t program_count;
 };

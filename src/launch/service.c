@@ -38,7 +38,7 @@ static muster_status fail(struct muster_error *err, const char *what, int os_err
 struct flags {
     const char *list[MST_SERVE_FLAGS_MAX + 1];
     unsigned count;
-    char text[8 * PATH_MAX];
+    char text[9 * PATH_MAX];
     size_t size;
 };
 
@@ -83,6 +83,7 @@ static void add_all(struct flags *flags, const struct mst_run_job *job, int read
     add(flags, "--buffered-bytes-max=%" PRIu64, options->buffered_bytes_max);
     add(flags, "--record=%.4095s", options->record != NULL ? options->record : "");
     add(flags, "--job=%s", job->name);
+    add(flags, "--kept-run=%s", job->kept.path);
     if (options->lease != NULL && *options->lease != '\0') {
         add(flags, "--lease=%s", options->lease);
     }

@@ -3,6 +3,7 @@
 #include "net/secret.h"
 
 #include "base/fail.h"
+#include "net/state_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,25 +26,6 @@ void mst_secret_wipe(struct mst_secret *secret)
 }
 
 /* ---- making ---- */
-
-static bool make_folders(const char *path)
-{
-    char folder[PATH_MAX];
-
-    if (strlen(path) >= sizeof folder) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    (void)snprintf(folder, sizeof folder, "%s", path);
-    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-            return false;
-        }
-        *slash = '/';
-    }
-    return true;
-}
 
 static bool write_secret(int fd)
 {
@@ -71,7 +53,7 @@ muster_status mst_secret_make(const char *path, struct muster_error *err)
     int os_errno;
 
     if (snprintf(draft, sizeof draft, "%s.XXXXXX", path) < (int)sizeof draft &&
-        make_folders(path)) {
+        mst_state_make_folders(path)) {
         fd = mkostemp(draft, O_CLOEXEC); /* mode 0600, and new */
     }
     if (fd < 0) {
@@ -230,11 +212,9 @@ muster_status mst_secret_share(const struct mst_secret *secret, int *fd_out,
 
 muster_status mst_secret_path(const char *job, char *path, size_t room, struct muster_error *err)
 {
-    const char *state = getenv("MUSTER_STATE_DIR");
-    const char *xdg = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    int size;
+    char name[NAME_MAX + 1];
 
+    errno = 0;
     if (*job == '\0' || *job == '.' || strchr(job, '/')) {
         return mst_fail(
             err, MUSTER_EINVAL, 0,
@@ -242,20 +222,15 @@ muster_status mst_secret_path(const char *job, char *path, size_t room, struct m
             "with a dot or hold a slash",
             job);
     }
-    if (state && *state) {
-        size = snprintf(path, room, "%s/%s.secret", state, job);
-    } else if (xdg && *xdg) {
-        size = snprintf(path, room, "%s/muster/%s.secret", xdg, job);
-    } else if (home && *home) {
-        size = snprintf(path, room, "%s/.local/state/muster/%s.secret", home, job);
-    } else {
+    if ((size_t)snprintf(name, sizeof name, "%s.secret", job) < sizeof name &&
+        mst_state_path(name, path, room)) {
+        return MUSTER_OK;
+    }
+    if (errno == ENOENT) {
         return mst_fail(
             err, MUSTER_EINVAL, 0,
             "no folder for the secret of job '%s' is known: set HOME or MUSTER_STATE_DIR", job);
     }
-    if (size < 0 || (size_t)size >= room) {
-        return mst_fail(err, MUSTER_EINVAL, ENAMETOOLONG,
-                        "the path of the secret of job '%s' is too long", job);
-    }
-    return MUSTER_OK;
+    return mst_fail(err, MUSTER_EINVAL, ENAMETOOLONG,
+                    "the path of the secret of job '%s' is too long", job);
 }

@@ -38,9 +38,8 @@ muster_status mst_secret_read_fd(int fd, struct mst_secret *out, struct muster_e
 muster_status mst_secret_share(const struct mst_secret *secret, int *fd_out,
                                struct muster_error *err);
 
-/* Where `run` keeps a job's secret: JOB.secret in $MUSTER_STATE_DIR, else $XDG_STATE_HOME/muster,
- * else $HOME/.local/state/muster, which on a cluster is the same folder on every node. EINVAL: no
- * such folder is known, the path is longer than `room`, or the job's name cannot be a file's. */
+/* Where `run` keeps a job's secret: JOB.secret in the folder of state_dir.h. EINVAL: no such folder
+ * is known, the path is longer than `room`, or the job's name cannot be a file's. */
 muster_status mst_secret_path(const char *job, char *path, size_t room, struct muster_error *err);
 
 /* Overwrites it; the compiler does not leave that out. */

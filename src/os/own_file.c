@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,6 +47,28 @@ int mst_own_file_new(const char *path)
 {
     (void)unlink(path);
     return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+bool mst_own_file_replace(const char *path, const char *mark, const char *bytes, size_t size)
+{
+    char beside[PATH_MAX + HOST_NAME_MAX + 16];
+    int fd, error;
+    bool ok;
+
+    (void)snprintf(beside, sizeof beside, "%s.%s.%d", path, mark, (int)getpid());
+    fd = mst_own_file_new(beside);
+    if (fd < 0) {
+        return false;
+    }
+    ok = write(fd, bytes, size) == (ssize_t)size && fsync(fd) == 0;
+    ok = close(fd) == 0 && ok;
+    ok = ok && rename(beside, path) == 0;
+    error = errno;
+    if (!ok) {
+        (void)unlink(beside);
+    }
+    errno = error;
+    return ok;
 }
 
 bool mst_own_file_found(int folder, const char *name, int fd)

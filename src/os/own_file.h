@@ -6,6 +6,7 @@
  * or may have been. */
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Opens `name` in `folder` (AT_FDCWD: a path), with mode 0600 where O_CREAT makes it. No link is
  * followed and no FIFO waited for. -1 with errno; ELOOP: it is no regular file; EPERM: it is of
@@ -16,6 +17,11 @@ int mst_own_file_open(int folder, const char *name, int flags);
  * draft of a process that was killed, or what another user has put there to be written to. -1 with
  * errno. */
 int mst_own_file_new(const char *path);
+
+/* Puts a file in the place of `path` in one step: a reader finds the old one or this one. What it
+ * is made of has `mark` and the process in its name, as hosts may share the folder. It is on the
+ * disk then. False with errno. */
+bool mst_own_file_replace(const char *path, const char *mark, const char *bytes, size_t size);
 
 /* `name` is still the file that was opened. One that was removed meanwhile can be locked, and that
  * locks no process out. */

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#define DUMPED (JSON_COMPACT | JSON_ENSURE_ASCII)
-
 json_t *mst_json_text(struct mst_slice bytes)
 {
     static const char digits[] = "0123456789abcdef";
@@ -60,11 +58,11 @@ void mst_json_append(json_t **list, json_t *value)
 
 char *mst_json_line(json_t *object)
 {
-    size_t size = object ? json_dumpb(object, NULL, 0, DUMPED) : 0;
+    size_t size = object ? json_dumpb(object, NULL, 0, MST_JSON_DUMPED) : 0;
     char *text = size > 0 ? malloc(size + 2) : NULL;
 
     if (text) {
-        (void)json_dumpb(object, text, size, DUMPED);
+        (void)json_dumpb(object, text, size, MST_JSON_DUMPED);
         text[size] = '\n';
         text[size + 1] = '\0';
     }

@@ -22,8 +22,10 @@ bool mst_json_put(json_t *object, const char *name, json_t *value);
 /* `*list` is NULL from the first value that is. */
 void mst_json_append(json_t **list, json_t *value);
 
-/* Takes the object over. One line with a newline, in ASCII: a terminal obeys more than ASCII's
- * controls. The caller frees it. */
+/* In ASCII: a terminal obeys more than ASCII's controls. */
+#define MST_JSON_DUMPED (JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(12))
+
+/* Takes the object over. One line with a newline; the caller frees it. */
 char *mst_json_line(json_t *object);
 
 #endif

@@ -37,8 +37,104 @@ static uint64_t losses(const struct mst_item *incident)
                                                    : incident->incident == MST_INCIDENT_LOST;
 }
 
+/* Of a generation that it ends. */
+static bool ends(const struct mst_item *incident)
+{
+    return told(incident) > 0;
+}
+
+uint64_t mst_story_moment_ms(const struct mst_story *story, const struct mst_item *incident)
+{
+    uint64_t ago_ms = incident->who.heard_ms;
+
+    return story->age_ms > ago_ms ? story->age_ms - ago_ms : 0;
+}
+
+/* The most ranks of a generation up to this one. */
+static uint32_t most_ranks(const struct mst_items *history, size_t until)
+{
+    uint32_t most = 0;
+
+    for (size_t i = 0; i <= until; i++) {
+        const struct mst_item *incident = &history->items[i];
+
+        if (incident->incident == MST_INCIDENT_SEALED && incident->expected > most) {
+            most = incident->expected;
+        }
+    }
+    return most;
+}
+
+/* Where a generation's ranks were interrupted; the count: none of them was yet. */
+static size_t next_sealed(const struct mst_items *history, size_t at)
+{
+    while (at < history->count && history->items[at].incident != MST_INCIDENT_SEALED) {
+        at++;
+    }
+    return at;
+}
+
+static uint64_t interrupted_ms(const struct mst_story *story, const struct mst_item *sealed)
+{
+    uint64_t moment_ms = mst_story_moment_ms(story, sealed);
+    uint64_t took_ms = sealed->interrupt_ms + sealed->gather_ms;
+
+    return moment_ms > took_ms ? moment_ms - took_ms : 0;
+}
+
+/* Since the loss that no generation has followed; the age: there is none. */
+static uint64_t last_end_ms(const struct mst_story *story, const struct mst_items *history,
+                            size_t after)
+{
+    for (size_t i = after; i < history->count; i++) {
+        if (ends(&history->items[i])) {
+            return mst_story_moment_ms(story, &history->items[i]);
+        }
+    }
+    return story->age_ms;
+}
+
+/* Each generation has two: that before it, and that of a size that was larger once. An odd `at` is
+ * the second one. */
+bool mst_story_gap(const struct mst_story *story, const struct mst_items *history, size_t *at,
+                   struct mst_story_gap *out)
+{
+    for (; *at < 2 * (history->count + 1); (*at)++) {
+        size_t i = *at / 2, next;
+        bool last = i == history->count;
+        const struct mst_item *incident = last ? NULL : &history->items[i];
+
+        *out = (struct mst_story_gap){.idle = *at % 2 == 0};
+        if (last && out->idle) {
+            size_t sealed = history->count;
+
+            while (sealed > 0 && history->items[sealed - 1].incident != MST_INCIDENT_SEALED) {
+                sealed--;
+            }
+            out->from_ms = sealed > 0 ? last_end_ms(story, history, sealed) : story->age_ms;
+            out->to_ms = story->age_ms;
+        } else if (!last && incident->incident == MST_INCIDENT_SEALED && out->idle) {
+            out->from_ms = interrupted_ms(story, incident);
+            out->to_ms = mst_story_moment_ms(story, incident);
+        } else if (!last && incident->incident == MST_INCIDENT_SEALED &&
+                   incident->expected < most_ranks(history, i)) {
+            next = next_sealed(history, i + 1);
+            out->from_ms = mst_story_moment_ms(story, incident);
+            out->to_ms = next < history->count ? interrupted_ms(story, &history->items[next])
+                                               : last_end_ms(story, history, i + 1);
+        }
+        if (out->to_ms > out->from_ms) {
+            (*at)++;
+            return true;
+        }
+    }
+    return false;
+}
+
 void mst_story_of(const struct mst_items *history, struct mst_story *out)
 {
+    struct mst_story_gap gap;
+    size_t at = 0;
     uint64_t listed = 0;
     bool whole = false; /* all of this generation is remembered */
 
@@ -62,13 +158,9 @@ void mst_story_of(const struct mst_items *history, struct mst_story *out)
             whole = true;
         }
     }
-}
-
-uint64_t mst_story_moment_ms(const struct mst_story *story, const struct mst_item *incident)
-{
-    uint64_t ago_ms = incident->who.heard_ms;
-
-    return story->age_ms > ago_ms ? story->age_ms - ago_ms : 0;
+    while (mst_story_gap(out, history, &at, &gap)) {
+        out->without_ms += gap.to_ms - gap.from_ms;
+    }
 }
 
 /* ---- sentences ---- */
@@ -237,4 +329,113 @@ const char *mst_story_word(const struct mst_item *incident)
         return "service-restarted";
     }
     return "unknown";
+}
+
+enum mst_incident_kind mst_story_kind(const char *word)
+{
+    static const uint32_t sizes[][3] = {{0, 1, 0}, {1, 1, 1}, {1, 2, 0}, {1, 1, 0}};
+
+    for (int kind = MST_INCIDENT_SEALED; word && kind <= MST_INCIDENT_LAST; kind++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            const struct mst_item one = {.incident = (enum mst_incident_kind)kind,
+                                         .arrived = sizes[i][0],
+                                         .expected = sizes[i][1],
+                                         .total = sizes[i][2]};
+
+            if (strcmp(mst_story_word(&one), word) == 0) {
+                return one.incident;
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- what to do ---- */
+
+static bool of_process(const struct mst_item *incident)
+{
+    return incident->incident == MST_INCIDENT_LOST || incident->incident == MST_INCIDENT_FAULT ||
+           incident->incident == MST_INCIDENT_NODE;
+}
+
+/* Losses and faults on that host, and elsewhere. */
+static void count_host(const struct mst_items *history, struct mst_slice host, size_t *here,
+                       size_t *elsewhere)
+{
+    *here = *elsewhere = 0;
+    for (size_t i = 0; i < history->count; i++) {
+        const struct mst_item *incident = &history->items[i];
+
+        if (of_process(incident) && incident->who.host.size > 0) {
+            *(mst_slice_equal(incident->who.host, host) ? here : elsewhere) += 1;
+        }
+    }
+}
+
+static bool several_hosts(const struct mst_items *history)
+{
+    struct mst_slice first = {.size = 0};
+
+    for (size_t i = 0; i < history->count; i++) {
+        struct mst_slice host = history->items[i].who.host;
+
+        if (first.size > 0 && host.size > 0 && !mst_slice_equal(first, host)) {
+            return true;
+        }
+        first = host.size > 0 ? host : first;
+    }
+    return false;
+}
+
+static const char *advice_for(const struct mst_item *incident)
+{
+    switch (incident->who.cause) {
+    case MST_CAUSE_SIGNAL:
+        return incident->who.code == 9
+                   ? "nothing of muster sends signal 9 to a rank that runs: look for the kernel's "
+                     "out-of-memory killer (dmesg), a scheduler's limit, or a hand"
+                   : "read its last words; muster run --core keeps a core dump";
+    case MST_CAUSE_EXIT:
+    case MST_CAUSE_FAULT:
+        return "read its last words: it ended by itself";
+    case MST_CAUSE_LEASE:
+        return "look at that host and its network: it sent nothing for longer than the lease";
+    case MST_CAUSE_SOFT_TIMEOUT:
+    case MST_CAUSE_HARD_TIMEOUT:
+        return "look where it stood; if such a step may take that long, raise its time limit";
+    case MST_CAUSE_UNHEALTHY:
+        return "its health check failed: look at that host, and keep it out with --avoid";
+    case MST_CAUSE_EVICTED:
+        return "it did not come to the restart in time: look what its function does when it is "
+               "interrupted";
+    default: /* what asks for no look at anything */
+        return "";
+    }
+}
+
+void mst_story_advice(struct mst_text *text, const struct mst_items *history)
+{
+    for (size_t i = history->count; i > 0; i--) {
+        const struct mst_item *incident = &history->items[i - 1];
+        size_t here, elsewhere;
+
+        if (incident->incident == MST_INCIDENT_TOO_FEW) {
+            mst_text_add(text, "start more ranks, or let it go on with fewer (--min-size)");
+            return;
+        }
+        if (!of_process(incident)) {
+            continue;
+        }
+        count_host(history, incident->who.host, &here, &elsewhere);
+        if (here >= 3 && here > 2 * elsewhere && several_hosts(history)) {
+            mst_text_format(text,
+                            "%zu of %zu losses and faults were on %.*s: keep it out with "
+                            "--avoid %.*s",
+                            here, here + elsewhere, MST_SLICE_ARGS(incident->who.host),
+                            MST_SLICE_ARGS(incident->who.host));
+            return;
+        }
+        mst_text_add(text, advice_for(incident));
+        return;
+    }
 }

@@ -15,6 +15,8 @@ struct mst_story {
     uint64_t lost;       /* processes, those of lost nodes too */
     uint64_t unlisted;   /* faults and losses without an incident of their own */
     uint64_t away_ms;    /* from each interruption until the next generation was sealed */
+    uint64_t without_ms; /* with fewer ranks than the most so far, those restarts included, and
+                            from the loss that nothing followed until now */
     uint64_t services;   /* how often the service began again */
 };
 
@@ -22,6 +24,18 @@ void mst_story_of(const struct mst_items *history, struct mst_story *out);
 
 /* "rank 1 (#1) on b2", "worker #3 on b2", "the ranks". */
 void mst_story_process(struct mst_text *text, const struct mst_who *who);
+
+/* The next stretch without all ranks from `*at` on, a position in the list that begins with 0, and
+ * whether nothing ran in all of it. Moments as below. False: there is none. */
+struct mst_story_gap {
+    uint64_t from_ms, to_ms;
+    bool idle; /* no generation: the ranks were interrupted */
+};
+bool mst_story_gap(const struct mst_story *story, const struct mst_items *history, size_t *at,
+                   struct mst_story_gap *out);
+
+/* What to do about it, a sentence; empty: nothing. */
+void mst_story_advice(struct mst_text *text, const struct mst_items *history);
 
 /* One sentence without a full stop: "rank 1 (#1) on b2 was killed by signal 9 (Killed)". */
 void mst_story_sentence(struct mst_text *text, const struct mst_item *incident);
@@ -31,5 +45,7 @@ uint64_t mst_story_moment_ms(const struct mst_story *story, const struct mst_ite
 
 /* "lost", "restarted": one word for a program. */
 const char *mst_story_word(const struct mst_item *incident);
+/* What has that word; 0: nothing has. NULL is no word. */
+enum mst_incident_kind mst_story_kind(const char *word);
 
 #endif

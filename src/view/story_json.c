@@ -32,7 +32,7 @@ static json_t *sentence_json(const struct mst_item *incident)
     return mst_json_text(mst_slice_text(line));
 }
 
-static json_t *incident_json(const struct mst_item *incident)
+json_t *mst_story_incident_json(const struct mst_item *incident)
 {
     json_t *object = json_object();
     bool good = mst_json_put(object, "number", mst_json_number(incident->revision)) &&
@@ -65,7 +65,7 @@ static json_t *incidents_json(const struct mst_items *history, uint64_t after)
 
     for (size_t i = 0; i < history->count; i++) {
         if (history->items[i].revision > after) {
-            mst_json_append(&list, incident_json(&history->items[i]));
+            mst_json_append(&list, mst_story_incident_json(&history->items[i]));
         }
     }
     return list;
@@ -86,6 +86,7 @@ char *mst_story_json(const char *job, const struct mst_items *history, uint64_t 
            mst_json_put(object, "lost", mst_json_number(story.lost)) &&
            mst_json_put(object, "unlisted", mst_json_number(story.unlisted)) &&
            mst_json_put(object, "restart_ms", mst_json_number(story.away_ms)) &&
+           mst_json_put(object, "without_ms", mst_json_number(story.without_ms)) &&
            mst_json_put(object, "service_restarts", mst_json_number(story.services)) &&
            mst_json_put(object, "incidents", incidents_json(history, after));
     if (!good) {

@@ -189,6 +189,7 @@ def env():
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")} | NO_LEAKS
     directory = tempfile.mkdtemp(prefix="mst-", dir="/tmp")
     clean["MUSTER_RUNTIME_DIR"] = directory
+    clean["MUSTER_KEEP_RUNS"] = "0"  # nothing into the home of the user who tests
     yield clean
     shutil.rmtree(directory, ignore_errors=True)
 

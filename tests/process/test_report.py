@@ -65,7 +65,8 @@ def test_of_a_run_that_ended_well(run, path):
     report = report_in(path)
     took = (when(report["ended"]) - when(report["began"])).total_seconds()
     assert abs(took - report["seconds"]) < 1
-    for name in ("began", "ended", "seconds"):
+    assert [one["what"] for one in report["incidents"]] == ["started"]
+    for name in ("began", "ended", "seconds", "incidents"):
         del report[name]
     assert report == {
         "version": 1, "job": job.job, "ending": "well", "exit_code": 0, "first_cause": None,
@@ -76,8 +77,8 @@ def test_of_a_run_that_ended_well(run, path):
 
 
 def test_it_counts_restarts_and_generations(run, path):
-    """The run ends well. The report has no first cause, but times, generations and restarts.
-    Nothing else is left in the folder."""
+    """A rank is killed and replaced, and the run ends well. The report counts it, and has the
+    incidents as `muster why` has them."""
     job = run(2, "--report", path)
     os.kill(job.entered()[1]["pid"], signal.SIGKILL)
     ranks = job.entered(2)
@@ -85,6 +86,8 @@ def test_it_counts_restarts_and_generations(run, path):
     report = report_in(path)
     assert (report["ending"], report["restarts"]) == ("well", 1)
     assert report["generations"] == ranks[0]["generation"]
+    assert [one["what"] for one in report["incidents"]][:2] == ["started", "lost"]
+    assert report["incidents"][1]["sentence"].endswith("was killed by signal 9 (Killed)")
 
 
 def test_an_exit_is_the_first_cause(run, path, tmp_path):

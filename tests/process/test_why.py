@@ -61,7 +61,8 @@ def test_a_kill_is_told_with_what_it_cost(job, why):
     assert lines[0].endswith("%) of it in restarts")
     cost = story["restart_ms"]
     assert (f"; {cost} ms (" if cost < 1000 else f"; {(cost + 50) // 100 / 10} s (") in lines[0]
-    assert [line[15:] for line in lines[1:]] == [incident["sentence"] for incident in story["incidents"]]
+    assert lines[-1].startswith("what to do: ")
+    assert [line[15:] for line in lines[1:-1]] == [incident["sentence"] for incident in story["incidents"]]
     job.order(again, "ok")
     job.finish(3)
     job.ended()

@@ -89,6 +89,86 @@ static void all_is_added_up(void **state)
     assert_false(story.from_the_start);
 }
 
+static struct mst_item at(struct mst_item incident, uint64_t ago_ms, uint64_t took_ms)
+{
+    incident.who.heard_ms = ago_ms;
+    incident.gather_ms = took_ms;
+    return incident;
+}
+
+static void expect_gap(const struct mst_story *story, const struct mst_items *history, size_t *from,
+                       uint64_t from_ms, uint64_t to_ms, bool idle)
+{
+    struct mst_story_gap gap;
+
+    assert_true(mst_story_gap(story, history, from, &gap));
+    assert_int_equal(gap.from_ms, from_ms);
+    assert_int_equal(gap.to_ms, to_ms);
+    assert_int_equal(gap.idle, idle);
+}
+
+/* Ranks are lost, and the others go on without them for a while; at the end none goes on. The time
+ * without all ranks is that of the restarts, that with fewer ranks, and that since the last loss.
+ */
+static void time_without_all_ranks_is_added_up(void **state)
+{
+    struct mst_item items[] = {at(sealed(0, 4, 0), 1000, 0), at(lost(3), 800, 0),
+                               at(sealed(4, 3, 1), 700, 100), at(sealed(3, 4, 0), 400, 50),
+                               at(lost(2), 30, 0)};
+    const struct mst_items history = {.items = items, .count = LENGTH(items)};
+    struct mst_story_gap none;
+    struct mst_story story;
+    size_t from = 0;
+
+    (void)state;
+    mst_story_of(&history, &story);
+    assert_int_equal(story.away_ms, 150);
+    assert_int_equal(story.without_ms, 100 + 250 + 50 + 30);
+    expect_gap(&story, &history, &from, 200, 300, true);
+    expect_gap(&story, &history, &from, 300, 550, false);
+    expect_gap(&story, &history, &from, 550, 600, true);
+    expect_gap(&story, &history, &from, 970, 1000, true);
+    assert_false(mst_story_gap(&story, &history, &from, &none));
+}
+
+static void expect_advice(struct mst_item *items, size_t count, const char *wanted)
+{
+    const struct mst_items history = {.items = items, .count = count};
+    char line[256];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_story_advice(&text, &history);
+    assert_string_equal(line, wanted);
+}
+
+static struct mst_item lost_on(const char *host, enum mst_cause cause)
+{
+    struct mst_item incident = lost(1);
+
+    incident.who.host = mst_slice_text(host);
+    incident.who.cause = cause;
+    return incident;
+}
+
+/* What to do is said of the last loss; if one host of several has nearly all losses, of that host.
+ */
+static void the_last_loss_or_a_bad_host_is_the_advice(void **state)
+{
+    struct mst_item one[] = {lost_on("a", MST_CAUSE_LEASE), sealed(4, 4, 1)};
+    struct mst_item bad[] = {lost_on("a", MST_CAUSE_EXIT), lost_on("b", MST_CAUSE_EXIT),
+                             lost_on("b", MST_CAUSE_EXIT), lost_on("b", MST_CAUSE_EXIT)};
+    struct mst_item few[] = {lost_on("a", MST_CAUSE_EXIT), too_few(1, 2)};
+
+    (void)state;
+    expect_advice(one, 0, "");
+    expect_advice(one, LENGTH(one),
+                  "look at that host and its network: it sent nothing for longer than the lease");
+    expect_advice(bad, LENGTH(bad),
+                  "3 of 4 losses and faults were on b: keep it out with --avoid b");
+    expect_advice(bad + 1, 3, "read its last words: it ended by itself");
+    expect_advice(few, LENGTH(few), "start more ranks, or let it go on with fewer (--min-size)");
+}
+
 /* The second page of a list is a moment younger than the first. No incident is before the first. */
 static void no_moment_is_before_the_first(void **state)
 {
@@ -108,6 +188,8 @@ int main(void)
         cmocka_unit_test(a_generation_says_how_it_began),
         cmocka_unit_test(too_few_says_what_is_missing),
         cmocka_unit_test(all_is_added_up),
+        cmocka_unit_test(time_without_all_ranks_is_added_up),
+        cmocka_unit_test(the_last_loss_or_a_bad_host_is_the_advice),
         cmocka_unit_test(no_moment_is_before_the_first),
     };
 

@@ -73,6 +73,7 @@ void mst_core_free(struct mst_core *core)
     if (!core) {
         return;
     }
+    core->config.incident = NULL;
     core->config.trace = NULL; /* the end of the core is no event of a job */
     core->held = NULL;         /* and no journal keeps it */
     if (core->current) {

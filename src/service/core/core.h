@@ -43,6 +43,9 @@ struct mst_core_config {
     void (*trace)(void *ctx,
                   const struct mst_trace *line); /* observer: must not call back. May be NULL */
     void *trace_ctx;
+    /* Observer: an incident of that job is remembered, or its cause is known better; it may read
+     * the history and nothing else. `ctx` is that of the trace. May be NULL. */
+    void (*incident)(void *ctx, const struct mst_core *core, struct mst_slice job);
     /* Drawn at random by a shell with remote clients; reaches no effect, and is not stored. Only
      * the value at the core's creation counts. */
     struct mst_table_secret secret;
@@ -105,6 +108,11 @@ struct mst_conn mst_core_defer_next(struct mst_core *core);
  * connections, and this one's share. */
 uint64_t mst_core_pinned(const struct mst_core *core);
 uint64_t mst_core_pinned_by(const struct mst_core *core, struct mst_conn conn);
+
+/* The incidents that are remembered of a job, oldest first and as HISTORY lists them. An item lives
+ * until `take` returns. */
+void mst_core_history(const struct mst_core *core, struct mst_slice job,
+                      void (*take)(void *ctx, const struct mst_item *item), void *ctx);
 
 /* How many records were visited for replies, ever: the cost of searches. */
 uint64_t mst_core_walked(const struct mst_core *core);

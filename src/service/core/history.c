@@ -67,6 +67,16 @@ static struct mst_incident *make(struct mst_job *job)
     return mst_history_at(history, history->count++);
 }
 
+/* An incident has all that is known of it. */
+static void known(const struct mst_job *job)
+{
+    const struct mst_core_config *config = &job->core->config;
+
+    if (config->incident) {
+        config->incident(config->trace_ctx, job->core, job->named.name);
+    }
+}
+
 static struct mst_incident *add(struct mst_job *job, enum mst_incident_kind kind)
 {
     struct mst_incident *incident = make(job);
@@ -122,6 +132,7 @@ static void add_of(struct mst_job *job, enum mst_incident_kind kind, const struc
         incident->told_by = loss->told_by;
         incident->host = mst_blob_keep(host);
         incident->text = mst_blob_keep(loss->text);
+        known(job);
     }
 }
 
@@ -154,6 +165,7 @@ void mst_history_node(const struct mst_member *agent, uint64_t ranks)
         incident->who.cause = MST_CAUSE_LEASE;
         incident->after = (uint32_t)ranks;
         incident->host = mst_blob_keep(agent->host);
+        known(agent->job);
     }
 }
 
@@ -180,6 +192,7 @@ void mst_history_refine(const struct mst_session *teller, const struct mst_reque
             incident->who.code = loss->code;
             mst_blob_drop(&teller->core->mem, incident->text);
             incident->text = mst_blob_keep(loss->text);
+            known(teller->job);
             return;
         }
     }
@@ -199,6 +212,7 @@ void mst_history_sealed(struct mst_job *job, const struct mst_round *seal, uint3
             incident->interrupt_ns = from_ns - called_ns;
             incident->gather_ns = job->core->now_ns - from_ns;
         }
+        known(job);
     }
     job->history.of_seal = 0;
 }
@@ -219,6 +233,7 @@ void mst_history_too_few(struct mst_job *job, uint32_t there)
     if (incident) {
         incident->before = there;
         incident->after = mst_generation_min_size(job);
+        known(job);
     }
 }
 
@@ -235,6 +250,7 @@ static void notice(struct mst_job *job, const struct mst_key *key, uint32_t inde
         incident->who.index = index != MST_NOTICE_ALL ? index : MST_INDEX_ANY;
         /* A copy: the value is counted as held while it is shared. */
         incident->text = mst_blob_new(&job->core->mem, mst_blob_slice(key->value));
+        known(job);
     }
 }
 
@@ -250,6 +266,7 @@ static void saved(struct mst_job *job, const struct mst_key *key)
     if (incident) {
         incident->after = fact.of;
         incident->step = fact.step;
+        known(job);
     }
 }
 
@@ -267,7 +284,9 @@ void mst_history_resumed(struct mst_core *core)
 {
     MST_NAMED_EACH(struct mst_job, job, &core->jobs)
     {
-        (void)add(job, MST_INCIDENT_SERVICE);
+        if (add(job, MST_INCIDENT_SERVICE)) {
+            known(job);
+        }
     }
 }
 
@@ -301,4 +320,19 @@ void mst_history_fill(const struct mst_core *core, const struct mst_incident *in
     item->step = incident->step;
     item->interrupt_ms = incident->interrupt_ns / NS_PER_MS;
     item->gather_ms = incident->gather_ns / NS_PER_MS;
+}
+
+void mst_core_history(const struct mst_core *core, struct mst_slice name,
+                      void (*take)(void *ctx, const struct mst_item *item), void *ctx)
+{
+    const struct mst_job *job = mst_named_find(&core->jobs, name);
+    const struct mst_incident *incident;
+    uint64_t number = 0;
+
+    while (job && (incident = mst_history_after(&job->history, number, &number))) {
+        struct mst_item item = {.kind = MST_ITEM_INCIDENT, .revision = number};
+
+        mst_history_fill(core, incident, &item);
+        take(ctx, &item);
+    }
 }

@@ -166,6 +166,7 @@ muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_s
     }
     core->weight = MST_WEIGHT_NONE;
     core->config.trace = config->trace;
+    core->config.incident = config->incident;
     core->config.trace_ctx = config->trace_ctx;
     *out = core;
     return MUSTER_OK;

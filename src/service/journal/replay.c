@@ -90,6 +90,8 @@ static muster_status begin_anew(struct replay *replay, struct mst_slice born_wit
 {
     struct mst_core_config config = {.limits = mst_limits_default,
                                      .trace = replay->config->trace,
+                                     .history = replay->config->history,
+                                     .incident = replay->config->incident,
                                      .trace_ctx = replay->config->ctx};
     muster_status status = MUSTER_EPROTO;
 
@@ -128,6 +130,8 @@ static muster_status part(struct replay *replay, const struct mst_journal_record
 static muster_status whole(struct replay *replay, const struct mst_journal_record *record)
 {
     const struct mst_core_config config = {.trace = replay->config->trace,
+                                           .history = replay->config->history,
+                                           .incident = replay->config->incident,
                                            .trace_ctx = replay->config->ctx};
     struct mst_slice state = mst_buffer_content(&replay->state);
     muster_status status;

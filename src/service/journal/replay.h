@@ -32,6 +32,8 @@ struct mst_replay_config {
     struct mst_replayed *about; /* filled as it becomes known; for `begun` and `trace` to look at */
     void (*begun)(void *ctx);   /* before the first line */
     void (*trace)(void *ctx, const struct mst_trace *line);
+    uint64_t history; /* incidents that are remembered of each job */
+    void (*incident)(void *ctx, const struct mst_core *core, struct mst_slice job); /* or NULL */
     void *ctx;
 };
 

@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "base/panic.h"
+#include "os/clock.h"
 #include "os/system.h"
 #include "proto/native/native.h"
 #include "service/server/addresses.h"
 #include "service/server/connection.h"
+#include "service/server/kept_file.h"
 #include "service/server/peer.h"
 #include "service/server/replica/follow.h"
 
@@ -784,6 +786,15 @@ static void on_trace(void *ctx, const struct mst_trace *line)
     }
 }
 
+static void on_incident(void *ctx, const struct mst_core *core, struct mst_slice job)
+{
+    const struct mst_uv_hub *hub = ctx;
+
+    if (!hub->recovering) {
+        mst_uv_kept_incident(hub->kept, core, job, mst_clock_ms(CLOCK_REALTIME));
+    }
+}
+
 muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
                               const struct mst_uv_service_config *config, struct muster_error *err)
 {
@@ -791,6 +802,7 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
                                    .limits = config->limits,
                                    .history = config->history,
                                    .trace = on_trace,
+                                   .incident = on_incident,
                                    .trace_ctx = hub};
     muster_status status;
 
@@ -812,11 +824,19 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
     hub->recovering = !mst_uv_feed_serves(&hub->feed);
     hub->core = hub->feed.core;
     hub->last_id = hub->feed.last_conn;
+    if (status == MUSTER_OK && config->kept && *config->kept) {
+        hub->kept = mst_uv_kept_open(config->kept, config->job, log);
+        mst_uv_kept_incident(hub->kept, hub->core, mst_slice_text(config->job),
+                             mst_clock_ms(CLOCK_REALTIME));
+
+        /* recovered */
+    }
     return status == MUSTER_OK ? mst_uv_follow_begin(hub, err) : status;
 }
 
 void mst_uv_hub_fini(struct mst_uv_hub *hub)
 {
+    mst_uv_kept_close(hub->kept);
     hub->core = NULL;
     free(hub->addresses);
     mst_uv_feed_fini(&hub->feed);

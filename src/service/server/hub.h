@@ -44,12 +44,14 @@
 #define MST_UV_BUCKETS 16384u /* a power of two; ids are consecutive, so chains are even */
 
 struct mst_uv_connection;
+struct mst_uv_kept;
 
 struct mst_uv_hub {
     uv_loop_t *loop;
     struct mst_core *core; /* the feed's */
     struct mst_uv_feed feed;
     struct mst_uv_log *log;
+    struct mst_uv_kept *kept; /* NULL: no run has a file */
     struct mst_uv_reserve reserve;
     struct mst_mem mem; /* from it */
     struct mst_uv_pressure pressure;

@@ -18,9 +18,11 @@
 #include "base/time.h"
 #include "net/endpoint.h"
 #include "net/rendezvous.h"
+#include "os/clock.h"
 #include "os/descriptors.h"
 #include "os/short_slice.h"
 #include "service/server/addresses.h"
+#include "service/server/kept_file.h"
 #include "service/server/listener.h"
 #include "service/server/report.h"
 
@@ -134,6 +136,7 @@ static void on_check(uv_check_t *check)
         look_who_is_left(service);
     }
     mst_uv_report_turn(&service->report, began_ns);
+    mst_uv_kept_turn(service->hub.kept);
     mst_uv_log_flush(&service->log);
     if (service->hub.feed.broken || (service->stopping && service->hub.count == 0)) {
         uv_stop(&service->loop);
@@ -240,6 +243,7 @@ static void on_orphan(uv_timer_t *timer)
  * own node are lost: the agents of the others keep the service until the last of them has left. */
 static void lose_parent(struct mst_uv_service *service)
 {
+    mst_uv_kept_orphaned(service->hub.kept, mst_clock_ms(CLOCK_REALTIME));
     if (mst_addresses_speak_tcp(service->address) && mst_core_has_agent(service->hub.core)) {
         mst_uv_log_line(&service->log, MST_WARN, "service",
                         "parent-gone going-on-for=\"the agents of other nodes\"");
@@ -513,6 +517,8 @@ bool mst_uv_service_run(struct mst_uv_service *service)
     mst_uv_log_flush(&service->log); /* what was recovered */
     uv_run(&service->loop, UV_RUN_DEFAULT);
     mst_uv_feed_stop(&service->hub.feed);
+    mst_uv_kept_close(service->hub.kept); /* before the parent may end the file */
+    service->hub.kept = NULL;
     mst_uv_log_flush(&service->log);
     return !service->hub.feed.broken;
 }

@@ -28,6 +28,7 @@ struct mst_uv_service_config {
     enum mst_level log_level;
     const char *http; /* HOST:PORT of health and metrics; NULL or empty: none */
     const char *job;  /* what its /status.json shows; borrowed until the service is closed */
+    const char *kept; /* the file of the run of that job; borrowed likewise; NULL or empty: none */
     struct mst_uv_journal_config journal;
     const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
     const char *named; /* the addresses that clients are to use, with commas; NULL or empty: none */
