@@ -62,6 +62,25 @@ add_custom_command(
 add_custom_target(muster_pages ALL DEPENDS ${pages}/made)
 install(DIRECTORY ${pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 install(DIRECTORY ${pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 FILES_MATCHING PATTERN "*.7")
+
+# The reference of the C interface, from the contracts in the headers.
+find_program(MUSTER_REFERENCE_PYTHON python3 DOC "A python3 that writes the pages of the C interface")
+if(MUSTER_REFERENCE_PYTHON)
+    file(GLOB contracts CONFIGURE_DEPENDS include/muster/*.h)
+    set(reference ${CMAKE_BINARY_DIR}/reference)
+    add_custom_command(
+        OUTPUT ${reference}/made
+        COMMAND ${MUSTER_REFERENCE_PYTHON} ${CMAKE_SOURCE_DIR}/tools/reference ${PROJECT_VERSION} ${today} ${reference}
+        COMMAND ${CMAKE_COMMAND} -E touch ${reference}/made
+        DEPENDS tools/reference docs/glossary.md ${contracts}
+        VERBATIM)
+    add_custom_target(muster_reference ALL DEPENDS ${reference}/made)
+    install(DIRECTORY ${reference}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING PATTERN "*.3")
+    install(DIRECTORY ${reference}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 FILES_MATCHING PATTERN "*.7")
+    install(DIRECTORY ${reference}/html/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/reference)
+else()
+    message(STATUS "No python3: the reference of the C interface is not built")
+endif()
 install(FILES ${pages}/muster DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES ${pages}/_muster DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES ${pages}/muster.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)

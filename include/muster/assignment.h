@@ -31,7 +31,8 @@ struct muster_place {
     const char *label; /* the `label` of its options; NULL: "" */
 };
 
-/* A member that a step leaves out waits as a spare, and may get a rank the next time. */
+/* What a step does. A member that it leaves out waits as a spare, and may get a rank the next time.
+ */
 enum muster_assignment_kind {
     MUSTER_ASSIGN_SHIFT = 1,     /* keeps the order, closes the gaps */
     MUSTER_ASSIGN_FILL_GAPS = 2, /* members keep their numbers where possible; the last ones move
@@ -55,11 +56,13 @@ typedef uint32_t muster_assignment_filter(void *arg, uint32_t size);
 typedef muster_status muster_assignment_assign(void *arg, struct muster_place *places,
                                                size_t count);
 
-/* A layer of the tree, from the root to the groups that hold ranks. */
+/* What a group of a layer does when it has lost a rank. Layers are those of the tree, from the root
+ * to the groups that hold ranks. */
 enum muster_layer_flags {
     MUSTER_LAYER_RESERVE = 1, /* a spare of the group replaces a rank of the group */
     MUSTER_LAYER_BACKFILL = 2 /* the group's last ranks move into its gaps */
 };
+/* One layer of the tree. */
 struct muster_assignment_layer {
     uint32_t min; /* with fewer members alive the whole group is left out; 0: 1 */
     uint32_t max; /* ranks that run in the group; 0: no limit */
@@ -68,6 +71,7 @@ struct muster_assignment_layer {
     void *arg;
 };
 
+/* One step of an assignment: its kind, and the fields that this kind names. */
 struct muster_assignment_step {
     enum muster_assignment_kind kind;
     uint32_t count;
@@ -79,11 +83,11 @@ struct muster_assignment_step {
     size_t layer_count;
 };
 
-/* The steps, in the order in which they apply. SHIFT, FILL_GAPS, CUSTOM and TREE assign numbers.
- * Before the first of them there are no numbers, and GROUP leaves gaps. MAX, MULTIPLE and FILTER
- * need numbers without gaps, and so does the end of the list. A TREE is the first step, and only
- * FILTER may follow it. All ranks must pass the same steps; the callbacks run on any one of them.
- * If no member is left to run, the run ends with ETOOFEW. */
+/* An assignment: its steps, in the order in which they apply. SHIFT, FILL_GAPS, CUSTOM and TREE
+ * assign numbers. Before the first of them there are no numbers, and GROUP leaves gaps. MAX,
+ * MULTIPLE and FILTER need numbers without gaps, and so does the end of the list. A TREE is the
+ * first step, and only FILTER may follow it. All ranks must pass the same steps; the callbacks run
+ * on any one of them. If no member is left to run, the run ends with ETOOFEW. */
 struct muster_assignment {
     size_t size;                               /* sizeof */
     const struct muster_assignment_step *list; /* copied, with the layers */
@@ -97,14 +101,17 @@ struct muster_assignment {
         sizeof(struct muster_assignment), NULL, 0, NULL                                            \
     }
 
-/* Ready-made keys: the host; the node; the number divided by *(const uint32_t *)arg (the previous
- * rank where there is no number); and one group of all members. Thread: any. Since 0.1. */
+/* A ready-made key: the host. Thread: any. Since 0.1. */
 MUSTER_API void muster_assignment_key_host(void *arg, const struct muster_place *place, char *key,
                                            size_t room);
+/* A ready-made key: the node. Thread: any. Since 0.1. */
 MUSTER_API void muster_assignment_key_node(void *arg, const struct muster_place *place, char *key,
                                            size_t room);
+/* A ready-made key: the number divided by *(const uint32_t *)arg, or the previous rank where there
+ * is no number. Thread: any. Since 0.1. */
 MUSTER_API void muster_assignment_key_block(void *arg, const struct muster_place *place, char *key,
                                             size_t room);
+/* A ready-made key: one group of all members. Thread: any. Since 0.1. */
 MUSTER_API void muster_assignment_key_all(void *arg, const struct muster_place *place, char *key,
                                           size_t room);
 

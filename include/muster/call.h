@@ -39,6 +39,7 @@
 extern "C" {
 #endif
 
+/* A started call: the request, and later its result. */
 typedef struct muster_call muster_call;
 
 /* Waits until the call is over and returns the status that X would have returned, each time it is
@@ -48,11 +49,11 @@ typedef struct muster_call muster_call;
 MUSTER_API MUSTER_MUST_USE muster_status muster_call_wait(muster_call *call, int64_t timeout_ms,
                                                           struct muster_error *err);
 
-/* The same, for a program whose signal handlers only note the signal, as those of Python do: it
- * also returns MUSTER_MORE when a signal handler has run on this thread. That is at once while this
- * thread drives the connection, and within 50 ms while another one does. A signal that arrives just
- * before the wait does not end it, so pass a timeout. MUSTER_MORE may also come without a signal.
- * Thread: any. Since 0.1. */
+/* Waits as muster_call_wait does, for a program whose signal handlers only note the signal, as
+ * those of Python do: it also returns MUSTER_MORE when a signal handler has run on this thread.
+ * That is at once while this thread drives the connection, and within 50 ms while another one does.
+ * A signal that arrives just before the wait does not end it, so pass a timeout. MUSTER_MORE may
+ * also come without a signal. Thread: any. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_call_wait_signal(muster_call *call,
                                                                  int64_t timeout_ms,
                                                                  struct muster_error *err);

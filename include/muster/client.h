@@ -50,6 +50,7 @@ extern "C" {
  *   with the `_free` function of its type; `_free(NULL)` is a no-op. */
 typedef struct muster_client muster_client;
 
+/* What a process is in its job. */
 enum muster_role {
     MUSTER_ROLE_RANK = 0,    /* a member that takes part in generations */
     MUSTER_ROLE_WORKER = 1,  /* known to the job, in no generation */
@@ -65,6 +66,7 @@ enum muster_grow {
     MUSTER_GROW_OFF = 3
 };
 
+/* How important a line of the log is. */
 enum muster_level {
     MUSTER_LEVEL_ERROR = 0, /* an operator must act */
     MUSTER_LEVEL_WARN = 1,  /* handled, but unexpected */

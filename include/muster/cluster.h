@@ -41,7 +41,7 @@ typedef struct muster_closure muster_closure;       /* one scheduled call and it
 typedef struct muster_per_worker muster_per_worker; /* a value on each worker */
 typedef struct muster_dataset muster_dataset;       /* the source of per-worker iterators */
 
-/* Arguments and results are lists of parts. */
+/* One of the byte strings of which arguments and results are lists. */
 struct muster_part {
     const void *data; /* may be NULL when size is 0 */
     size_t size;
@@ -88,7 +88,8 @@ enum muster_cluster_policy {
     MUSTER_CLUSTER_ISOLATE = 2    /* failures stay in their closures, none is delivered */
 };
 
-/* 0 or NULL: MUSTER_CLUSTER_<NAME> of the environment, else the default. */
+/* Options of a coordinator. 0 or NULL: MUSTER_CLUSTER_<NAME> of the environment, else the default.
+ */
 struct muster_cluster_options {
     size_t size;      /* sizeof */
     const char *name; /* "default": letters, digits, '.', '_' and '-', at most 64 */
@@ -199,6 +200,7 @@ struct muster_closure_options {
         }                                                                                          \
     }
 
+/* One of the calls of muster_cluster_schedule_many. */
 struct muster_closure_call {
     const char *function;
     const struct muster_part *parts; /* the arguments; copied */
@@ -216,8 +218,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_cluster_schedule(
     const struct muster_closure_options *options, int64_t timeout_ms, muster_closure **out,
     struct muster_error *err);
 
-/* The same for many, in their order. The first `*admitted` (may be NULL) of them are admitted; all
- * if OK. `out`: NULL, or room for `count` handles, of which as many are set. Since 0.1. */
+/* Admits many closures, in their order. The first `*admitted` (may be NULL) of them are admitted;
+ * all if OK. `out`: NULL, or room for `count` handles, of which as many are set. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_cluster_schedule_many(
     muster_cluster *cluster, const struct muster_closure_call *calls, size_t count,
     int64_t timeout_ms, muster_closure **out, size_t *admitted, struct muster_error *err);
@@ -244,7 +246,9 @@ struct muster_failures {
 /* The failures of the last delivered error, unless already taken; NULL: none. The caller owns them.
  * Thread: any. Since 0.1. */
 MUSTER_API struct muster_failures *muster_cluster_failures(muster_cluster *cluster);
-MUSTER_API void muster_failures_free(struct muster_failures *failures); /* NULL: a no-op */
+
+/* Frees the failures. NULL: a no-op. Since 0.1. */
+MUSTER_API void muster_failures_free(struct muster_failures *failures);
 
 /* ---- the outcome of a closure ---- */
 
@@ -280,10 +284,11 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_closure_fetch_any(muster_closure
                                                                   size_t *index,
                                                                   struct muster_error *err);
 
-/* Why it has no value. Borrowed from the handle. false: it has a value, or has not ended. Since
- * 0.1. */
+/* Why a closure has no value. Borrowed from the handle. false: it has a value, or has not ended.
+ * Since 0.1. */
 MUSTER_API bool muster_closure_failure(muster_closure *closure, struct muster_failure *out);
 
+/* How far a closure is. */
 enum muster_closure_state {
     MUSTER_CLOSURE_QUEUED = 1,
     MUSTER_CLOSURE_RUNNING = 2, /* with a worker */
@@ -291,6 +296,7 @@ enum muster_closure_state {
     MUSTER_CLOSURE_FAILED = 4
 };
 
+/* What muster_closure_look finds. */
 struct muster_closure_progress {
     enum muster_closure_state state;
     uint32_t attempts;
@@ -303,14 +309,18 @@ struct muster_closure_progress {
 /* The current state of the closure. Since 0.1. */
 MUSTER_API void muster_closure_look(muster_closure *closure, struct muster_closure_progress *out);
 
-/* Its number: from 1, in the order of admission. Since 0.1. */
+/* The number of a closure: from 1, in the order of admission. Since 0.1. */
 MUSTER_API uint64_t muster_closure_number(const muster_closure *closure);
 
-/* Requests a stop, and kills the attempt after cancel_grace_ms; does not wait. A closure that has
- * ended is not changed. Since 0.1. */
+/* Cancels a closure: requests a stop, and kills the attempt after cancel_grace_ms; does not wait. A
+ * closure that has ended is not changed. Since 0.1. */
 MUSTER_API void muster_closure_cancel(muster_closure *closure);
+
+/* Cancels all closures of a group, as muster_closure_cancel. Since 0.1. */
 MUSTER_API void muster_cluster_cancel_group(muster_cluster *cluster, uint64_t group);
-MUSTER_API void muster_cluster_cancel_all(muster_cluster *cluster); /* per-worker values stay */
+
+/* Cancels all closures, as muster_closure_cancel; per-worker values stay. Since 0.1. */
+MUSTER_API void muster_cluster_cancel_all(muster_cluster *cluster);
 
 /* Returns the handle to the library and drops the result; the closure runs all the same. Allowed
  * after the cluster was closed. NULL: a no-op. Since 0.1. */
@@ -323,6 +333,7 @@ MUSTER_API int muster_cluster_fd(muster_cluster *cluster);
 
 /* ---- per-worker values ---- */
 
+/* Options of a per-worker value. 0 and NULL are the defaults. */
 struct muster_per_worker_options {
     size_t size;          /* sizeof */
     uint32_t version;     /* of the function that builds it; 0: any */
@@ -338,7 +349,7 @@ struct muster_per_worker_options {
         }                                                                                          \
     }
 
-/* A value that each worker has for itself, such as a loaded model or its shard of the data.
+/* Makes a value that each worker has for itself, such as a loaded model or its shard of the data.
  * `function` builds it there, and builds it again after the worker was lost and came back. Closures
  * name it in their options.needs. Returns at once; an error of the builder becomes the error of the
  * closures that need the value. On success the caller owns *out. Since 0.1. */
@@ -358,20 +369,24 @@ muster_per_worker_fetch(muster_per_worker *value, uint32_t worker, int64_t timeo
 /* Drops the value: the workers free it once no closure needs it. NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_per_worker_drop(muster_per_worker *value);
 
-/* A function with its arguments, kept: each muster_dataset_iterate makes a new per-worker value of
- * it, from the beginning. Since 0.1. */
+/* Keeps a function with its arguments as a dataset: each muster_dataset_iterate makes a new
+ * per-worker value of it, from the beginning. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_cluster_dataset(
     muster_cluster *cluster, const char *function, const struct muster_part *parts, size_t count,
     const struct muster_per_worker_options *options, muster_dataset **out,
     struct muster_error *err);
+
+/* Makes a new per-worker value of the dataset, from its beginning. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_dataset_iterate(muster_dataset *dataset,
                                                                 muster_per_worker **out,
                                                                 struct muster_error *err);
-MUSTER_API void muster_dataset_drop(muster_dataset *dataset); /* its iterators stay */
+
+/* Drops the dataset; its iterators stay. NULL: a no-op. Since 0.1. */
+MUSTER_API void muster_dataset_drop(muster_dataset *dataset);
 
 /* ---- state servers ---- */
 
-/* A process that functions depend on and muster cannot repair. muster counts the reports of
+/* Names a process that functions depend on and muster cannot repair. muster counts the reports of
  * muster_task_state_failed. With fewer than transient_limit reports within a minute, closures are
  * retried; otherwise ESTATE is delivered and names the server. The count restarts once a retried
  * closure has a value. EEXISTS. Since 0.1. */
@@ -385,6 +400,7 @@ MUSTER_API int muster_cluster_exit_code(muster_status status);
 
 /* ---- status ---- */
 
+/* What muster_cluster_look finds: the closures and workers of a cluster, in numbers. */
 struct muster_cluster_counts {
     size_t size;                          /* sizeof */
     uint64_t queued, running;             /* now */
@@ -412,9 +428,11 @@ struct muster_cluster_counts {
         }                                                                                          \
     }
 
-/* Set out->size before the call. Costs no round trip. Since 0.1. */
+/* The state of the cluster in numbers. Set out->size before the call. Costs no round trip. Since
+ * 0.1. */
 MUSTER_API void muster_cluster_look(muster_cluster *cluster, struct muster_cluster_counts *out);
 
+/* Whether a worker is present. */
 enum muster_worker_state {
     MUSTER_WORKER_ABSENT = 0,
     MUSTER_WORKER_PRESENT = 1,
@@ -424,6 +442,7 @@ enum muster_worker_state {
     MUSTER_WORKER_DRAINING = 5
 };
 
+/* What muster_cluster_look_worker finds: one worker. */
 struct muster_cluster_worker {
     size_t size;            /* sizeof */
     uint32_t number, index; /* in the cluster; its place in the job */
@@ -446,7 +465,8 @@ struct muster_cluster_worker {
         }                                                                                          \
     }
 
-/* false: there is no worker of that number. Numbers count from 0 and never change. Since 0.1. */
+/* The state of one worker. false: there is no worker of that number. Numbers count from 0 and never
+ * change. Since 0.1. */
 MUSTER_API bool muster_cluster_look_worker(muster_cluster *cluster, uint32_t number,
                                            struct muster_cluster_worker *out);
 

@@ -34,10 +34,11 @@
 extern "C" {
 #endif
 
+/* The heartbeat of a client: its thread, and the count of failures. */
 typedef struct muster_heartbeat muster_heartbeat;
 
-/* A field that is 0 is taken from MUSTER_HEARTBEAT_<NAME>, else from the default. If members set
- * different periods or timeouts, all use the largest. */
+/* Options of a heartbeat. A field that is 0 is taken from MUSTER_HEARTBEAT_<NAME>, else from the
+ * default. If members set different periods or timeouts, all use the largest. */
 struct muster_heartbeat_options {
     size_t size;           /* sizeof */
     int64_t period_ms;     /* 60 s; at least 10 ms */

@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+/* Options of reads and writes of keys. 0 is the default. */
 struct muster_key_options {
     size_t size; /* sizeof */
     /* 0: the job's keys. Else the key space of that generation: only the current generation is
@@ -84,16 +85,23 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_key_get(muster_client *client, c
                                                         int64_t timeout_ms, muster_value **out,
                                                         struct muster_error *err);
 
-/* The bytes, followed by a NUL that the size does not count. Borrowed from the value. Since 0.1. */
+/* The bytes of a value, followed by a NUL that the size does not count. Borrowed from the value.
+ * Since 0.1. */
 MUSTER_API const void *muster_value_data(const muster_value *value);
+
+/* The size of a value in bytes. Since 0.1. */
 MUSTER_API size_t muster_value_size(const muster_value *value);
+
+/* The revision of the key when it was read. Since 0.1. */
 MUSTER_API uint64_t muster_value_revision(const muster_value *value);
 
-/* How long ago the key was written when the service answered, by the service's clock alone: no
- * clocks of two machines are compared. For one revision it never decreases, and it never exceeds
- * the true age. It excludes the time in which the service was away until it recovered from its
- * journal. Since 0.1. */
+/* The age of a value: how long ago the key was written when the service answered, by the service's
+ * clock alone: no clocks of two machines are compared. For one revision it never decreases, and it
+ * never exceeds the true age. It excludes the time in which the service was away until it recovered
+ * from its journal. Since 0.1. */
 MUSTER_API uint64_t muster_value_age_ms(const muster_value *value);
+
+/* Frees a value. NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_value_free(muster_value *value);
 
 /* Keys and values under a prefix, in byte order. */
@@ -106,13 +114,22 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_key_list(muster_client *client, 
                                                          int64_t timeout_ms, muster_keys **out,
                                                          struct muster_error *err);
 
-/* The i-th key, from 0. Beyond the count: NULL, an empty slice, 0. Borrowed from the list. Since
- * 0.1. */
+/* The number of keys in the list. Since 0.1. */
 MUSTER_API size_t muster_keys_count(const muster_keys *keys);
+
+/* The name of the i-th key, from 0. NULL beyond the count. Borrowed from the list. Since 0.1. */
 MUSTER_API const char *muster_keys_name(const muster_keys *keys, size_t i);
+
+/* The value of the i-th key. An empty slice beyond the count. Borrowed from the list. Since 0.1. */
 MUSTER_API struct muster_slice muster_keys_value(const muster_keys *keys, size_t i);
+
+/* The revision of the i-th key. 0 beyond the count. Since 0.1. */
 MUSTER_API uint64_t muster_keys_revision(const muster_keys *keys, size_t i);
+
+/* The age of the i-th key, as muster_value_age_ms. 0 beyond the count. Since 0.1. */
 MUSTER_API uint64_t muster_keys_age_ms(const muster_keys *keys, size_t i);
+
+/* Frees a list of keys. NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_keys_free(muster_keys *keys);
 
 /* Waits until each of the keys has existed at some time since the call began. Since 0.1. */
@@ -125,23 +142,33 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_key_wait(muster_client *client,
 /* Several writes that are applied atomically. Not bound to a client. Thread: one at a time. */
 typedef struct muster_batch muster_batch;
 
-/* The options hold for all writes of the batch. Since 0.1. */
+/* Makes an empty batch. The options hold for all writes of the batch. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_new(muster_batch **out,
                                                           const struct muster_key_options *options);
 
-/* Appends a write to the batch; key and value are copied. ENOMEM, EINVAL, ELIMIT (the batch exceeds
- * the size of a message): the batch is unchanged. Since 0.1. */
+/* Appends a write of a key that does not exist yet; key and value are copied. ENOMEM, EINVAL,
+ * ELIMIT (the batch exceeds the size of a message): the batch is unchanged. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_insert(muster_batch *batch, const char *key,
                                                              struct muster_slice value);
+
+/* Appends a write of a key, whether it exists or not; see muster_batch_insert. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_put(muster_batch *batch, const char *key,
                                                           struct muster_slice value);
+
+/* Appends a compare-and-set, as muster_key_cas; see muster_batch_insert. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_cas(muster_batch *batch, const char *key,
                                                           uint64_t expected,
                                                           struct muster_slice value);
+
+/* Appends an addition to a number, as muster_key_add; see muster_batch_insert. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_add(muster_batch *batch, const char *key,
                                                           int64_t delta);
+
+/* Appends an append to a value, as muster_key_append; see muster_batch_insert. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_append(muster_batch *batch, const char *key,
                                                              struct muster_slice value);
+
+/* Appends a deletion of a key; see muster_batch_insert. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_delete(muster_batch *batch, const char *key);
 
 /* Applies the batch. On failure nothing was written, and the status is that of the first write that
@@ -151,6 +178,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_batch_apply(muster_client *clien
                                                             const muster_batch *batch,
                                                             int64_t timeout_ms,
                                                             struct muster_error *err);
+
+/* Frees a batch. NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_batch_free(muster_batch *batch);
 
 /* The same without blocking: call.h. Since 0.1. */

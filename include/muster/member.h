@@ -12,6 +12,7 @@
 extern "C" {
 #endif
 
+/* How a member is. */
 enum muster_member_state {
     MUSTER_MEMBER_JOINING = 1, /* ready, or waiting for its place; in no generation yet */
     MUSTER_MEMBER_PRESENT = 2,
@@ -22,6 +23,7 @@ enum muster_member_state {
     MUSTER_MEMBER_SPARE = 7   /* the generation had no rank for it: it waits for one */
 };
 
+/* Why a member was lost, or which fault it had. */
 enum muster_cause {
     MUSTER_CAUSE_NONE = 0,
     MUSTER_CAUSE_EXIT = 1,         /* its process ended: code is the exit status */
@@ -38,6 +40,7 @@ enum muster_cause {
     MUSTER_CAUSE_ABORTED = 12      /* it asked all ranks to end */
 };
 
+/* One member of the job, or a place that had one. */
 struct muster_member {
     uint64_t incarnation;
     uint64_t heard_ms; /* since the service last received anything from it */
@@ -58,6 +61,7 @@ struct muster_member {
     uint64_t reserved[3];
 };
 
+/* Members of a job: a copy, which does not change. */
 typedef struct muster_members muster_members;
 
 /* Lists every place of the job that was ever taken, by role and index. On success the caller owns
@@ -67,9 +71,13 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_member_list(muster_client *clien
                                                             muster_members **out,
                                                             struct muster_error *err);
 
-/* The i-th member, from 0; NULL beyond the count. Borrowed from the list. Since 0.1. */
+/* The number of members in the list. Since 0.1. */
 MUSTER_API size_t muster_members_count(const muster_members *members);
+
+/* The i-th member, from 0; NULL beyond the count. Borrowed from the list. Since 0.1. */
 MUSTER_API const struct muster_member *muster_members_get(const muster_members *members, size_t i);
+
+/* Frees the list. NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_members_free(muster_members *members);
 
 /* Reports a fault of this rank in its current generation: all its ranks are interrupted. `text` is

@@ -38,6 +38,7 @@ typedef struct muster_preempt muster_preempt;
 
 #define MUSTER_INDEX_ALL UINT32_C(4294967293) /* of a notice: the whole job */
 
+/* How certain a notice is. */
 enum muster_notice_level {
     MUSTER_NOTICE_CERTAIN = 0, /* the process ends at the deadline */
     MUSTER_NOTICE_ADVISORY = 1 /* it may end: reported to the program, no step is agreed */
@@ -69,7 +70,7 @@ struct muster_preempt_source {
     int64_t period_ms; /* 0: a second */
 };
 
-/* 0 or NULL: MUSTER_<NAME> of the environment, else the default. */
+/* Options of preemption. 0 or NULL: MUSTER_<NAME> of the environment, else the default. */
 struct muster_preempt_options {
     size_t size; /* sizeof */
     /* MUSTER_PREEMPT_SIGNALS, "TERM": each of these signals is a notice for this process with
@@ -111,14 +112,16 @@ muster_preempt_open(muster_preempt **out, muster_client *client,
  * Since 0.1. */
 MUSTER_API void muster_preempt_close(muster_preempt *preempt);
 
-/* GO_ON: compute this step. SAVE_NOW: save before this step, then call muster_preempt_saved with
- * it; returned from the first step that is not below the agreed one. STOP: return, for this member
- * was fenced, the session is over, or the attempt of muster_restart_run is interrupted. */
+/* What to do before a step. GO_ON: compute this step. SAVE_NOW: save before this step, then call
+ * muster_preempt_saved with it; returned from the first step that is not below the agreed one.
+ * STOP: return, for this member was fenced, the session is over, or the attempt of
+ * muster_restart_run is interrupted. */
 enum muster_reach { MUSTER_GO_ON = 0, MUSTER_SAVE_NOW = 1, MUSTER_STOP = -1 };
 
-/* Call it before each step. Steps count up and may skip numbers; step >= 0 (below it: GO_ON).
- * Without a notice it costs two memory operations. During an agreement it waits until the step is
- * known (at most MUSTER_PREEMPT_AGREE_TIMEOUT) or it must STOP. Thread: one at a time. Since 0.1.
+/* Whether this step is to be saved first; call it before each step. Steps count up and may skip
+ * numbers; step >= 0 (below it: GO_ON). Without a notice it costs two memory operations. During an
+ * agreement it waits until the step is known (at most MUSTER_PREEMPT_AGREE_TIMEOUT) or it must
+ * STOP. Thread: one at a time. Since 0.1.
  */
 MUSTER_API enum muster_reach muster_preempt_reached(muster_preempt *preempt, int64_t step);
 
@@ -149,6 +152,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_preempt_saved(muster_preempt *pr
  * without _begin: EINVAL. Thread: that of `reached`. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_preempt_hold_begin(muster_preempt *preempt,
                                                                    int64_t limit_ms);
+
+/* Ends a region: muster_preempt_hold_begin. Since 0.1. */
 MUSTER_API muster_status muster_preempt_hold_end(muster_preempt *preempt);
 
 /* A notice. */

@@ -46,21 +46,23 @@ typedef muster_status muster_restart_fn(muster_restart *restart, void *arg);
 /* A callback; several of one kind are called in the order of their list. OK, or it has failed; a
  * positive number counts as EFAILED. */
 typedef muster_status muster_restart_callback(muster_restart *restart, void *arg);
+/* One callback, and the argument that it is passed. */
 struct muster_restart_hook {
     muster_restart_callback *call;
     void *arg;
 };
+/* Callbacks of one kind, in the order in which they are called. */
 struct muster_restart_hooks {
     const struct muster_restart_hook *list; /* copied */
     size_t count;
 };
 
-/* 0 or NULL: MUSTER_<NAME> of the environment, else the default. A default that does not fit a
- * value that is set shrinks with it: hard_timeout to 3/4 of barrier_timeout, grace to 1/8 of it,
- * soft_timeout to 2/3 of hard_timeout, health_timeout to half of it. Remaining contradictions are
- * refused, each rule with its own text: soft_timeout < hard_timeout, hard_timeout + grace <
- * barrier_timeout, settle < soft_timeout, settle < barrier_timeout, and with a health_command
- * health_timeout < hard_timeout. */
+/* Options of a run. 0 or NULL: MUSTER_<NAME> of the environment, else the default. A default that
+ * does not fit a value that is set shrinks with it: hard_timeout to 3/4 of barrier_timeout, grace
+ * to 1/8 of it, soft_timeout to 2/3 of hard_timeout, health_timeout to half of it. Remaining
+ * contradictions are refused, each rule with its own text: soft_timeout < hard_timeout,
+ * hard_timeout + grace < barrier_timeout, settle < soft_timeout, settle < barrier_timeout, and with
+ * a health_command health_timeout < hard_timeout. */
 struct muster_restart_options {
     size_t size;                /* sizeof */
     int64_t barrier_timeout_ms; /* 120 s: a rank that misses the seal is evicted */
@@ -191,16 +193,16 @@ MUSTER_API MUSTER_MUST_USE muster_status
 muster_restart_run(muster_client *client, const struct muster_restart_options *options,
                    muster_restart_fn *fn, void *arg, struct muster_error *err);
 
-/* The functions below are for fn and the callbacks.
- *
- * Generation, rank, size and iteration of this attempt; constant while it runs. All ranks of a
+/* ---- for fn and the callbacks ---- */
+
+/* Generation, rank, size and iteration of this attempt; constant while it runs. All ranks of a
  * generation see the same iteration, a newcomer too. Costs a few loads. Thread: any, while fn runs.
  * Since 0.1. */
 MUSTER_API void muster_restart_view(muster_restart *restart, struct muster_view *out);
 
-/* OK, or EINTERRUPTED: clean up and return it. Once returned, EINTERRUPTED stays until fn has
- * returned. Costs an atomic load and a counter; call it as often as you like. Thread: any, while fn
- * runs. Since 0.1. */
+/* Whether the function may continue: OK, or EINTERRUPTED: clean up and return it. Once returned,
+ * EINTERRUPTED stays until fn has returned. Costs an atomic load and a counter; call it as often as
+ * you like. Thread: any, while fn runs. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_check(muster_restart *restart);
 
 /* Whether check would return EINTERRUPTED now; false in an atomic section, and when the attempt is
@@ -218,11 +220,12 @@ MUSTER_API void muster_restart_alive(muster_restart *restart);
  * application that is longer never comes. NULL: -1. Thread: any, while fn runs. Since 0.1. */
 MUSTER_API int64_t muster_restart_hard_timeout_ms(const muster_restart *restart);
 
-/* Like check, and reports progress: a counter that the node's agent watches. Not needed while fn's
- * thread waits in a blocking call of muster. Thread: any, while fn runs. Since 0.1. */
+/* Like muster_restart_check, and reports progress: a counter that the node's agent watches. Not
+ * needed while fn's thread waits in a blocking call of muster. Thread: any, while fn runs. Since
+ * 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_ping(muster_restart *restart);
 
-/* The same, with the step reached: the first and the largest step of an attempt, on any rank, tell
+/* Like ping, with the step reached: the first and the largest step of an attempt, on any rank, tell
  * progress from repetition (stalled_max). If two threads report at once, the smaller step may
  * count. Thread: any, while fn runs. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_step(muster_restart *restart, int64_t step);
@@ -255,14 +258,14 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_restart_leave(muster_restart *re
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_abort(muster_restart *restart, int code,
                                                               const char *text);
 
-/* The connection of this rank to #index broke: a socket was reset or closed, a library's call says
- * so. The end of the peer is probably being reported already. This call waits for the interruption
- * that follows, and returns EINTERRUPTED, to be returned from fn. If nothing has interrupted this
- * rank after `timeout_ms`, it is a fault of #index: all ranks are interrupted, #index as well, and
- * continue in their processes. The record then has MUSTER_FAULT_FAILED about #index, with the code
- * ELOST, and a text that names both ends. This rank has no fault, unless #index is no rank of its
- * generation, and no report of this kind is recorded beside another fault, but for a death that
- * follows it.
+/* Reports that the connection of this rank to #index broke: a socket was reset or closed, a
+ * library's call says so. The end of the peer is probably being reported already. This call waits
+ * for the interruption that follows, and returns EINTERRUPTED, to be returned from fn. If nothing
+ * has interrupted this rank after `timeout_ms`, it is a fault of #index: all ranks are interrupted,
+ * #index as well, and continue in their processes. The record then has MUSTER_FAULT_FAILED about
+ * #index, with the code ELOST, and a text that names both ends. This rank has no fault, unless
+ * #index is no rank of its generation, and no report of this kind is recorded beside another fault,
+ * but for a death that follows it.
  *
  * timeout_ms: 0: a fault at once; negative: 3/2 of the lease, within which the loss of a host is
  * known. The wait is not limited while the service is away, and it is no hang. `index` is not a
@@ -275,27 +278,29 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_restart_abort(muster_restart *re
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_lost(muster_restart *restart,
                                                              uint32_t index, int64_t timeout_ms);
 
-/* An atomic section, which is not interrupted: a short local write, never a wait for a peer. Inside
- * it check and ping return OK, no signal is sent, abort callbacks wait, and blocking calls of
- * muster return EDEADLK. Sections nest. begin: OK, or EINTERRUPTED when the interruption came
+/* Begins an atomic section, which is not interrupted: a short local write, never a wait for a peer.
+ * Inside it check and ping return OK, no signal is sent, abort callbacks wait, and blocking calls
+ * of muster return EDEADLK. Sections nest. begin: OK, or EINTERRUPTED when the interruption came
  * first; then the section is not entered and must not be ended. end: EINTERRUPTED when the
  * interruption came meanwhile. A section longer than soft_timeout is a fault; after hard_timeout
  * the process is killed. The return of fn ends open sections. Each call costs an atomic operation.
  * EINVAL: from another thread; an end without a begin. ELIMIT: a million deep. Thread: fn's. Since
  * 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_atomic_begin(muster_restart *restart);
+/* Ends an atomic section: muster_restart_atomic_begin. Since 0.1. */
 MUSTER_API muster_status muster_restart_atomic_end(muster_restart *restart);
 
-/* A long phase without calls of muster, such as a compilation. Inside it `limit_ms` replaces
- * soft_timeout and hard_timeout: after `limit_ms` follows a soft timeout that names the phase, and
- * after limit_ms + hard_timeout - soft_timeout the process is killed. -1: no limit, no hang
- * detection. Sections nest, at most 8 deep (ELIMIT): the innermost counts. The return of fn ends
- * open sections. `name` is copied, at most 31 bytes of it. Both return OK or EINTERRUPTED as check;
- * the section is begun and ended all the same. EINVAL: from another thread, no name, a limit of 0,
- * an end without a begin. Thread: fn's. Since 0.1. */
+/* Begins a section, a long phase without calls of muster, such as a compilation. Inside it
+ * `limit_ms` replaces soft_timeout and hard_timeout: after `limit_ms` follows a soft timeout that
+ * names the phase, and after limit_ms + hard_timeout - soft_timeout the process is killed. -1: no
+ * limit, no hang detection. Sections nest, at most 8 deep (ELIMIT): the innermost counts. The
+ * return of fn ends open sections. `name` is copied, at most 31 bytes of it. Both return OK or
+ * EINTERRUPTED as check; the section is begun and ended all the same. EINVAL: from another thread,
+ * no name, a limit of 0, an end without a begin. Thread: fn's. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_section_begin(muster_restart *restart,
                                                                       const char *name,
                                                                       int64_t limit_ms);
+/* Ends a section: muster_restart_section_begin. Since 0.1. */
 MUSTER_API muster_status muster_restart_section_end(muster_restart *restart);
 
 /* Why an attempt ended. */
@@ -316,6 +321,7 @@ enum muster_fault_kind {
     MUSTER_FAULT_ABORTED = 12      /* it asked all ranks to end */
 };
 
+/* One fault, as the record of an attempt has it. */
 struct muster_fault {
     enum muster_fault_kind kind;
     /* The member, and its rank in the generation that ended (or MUSTER_RANK_NONE). Both are
@@ -341,10 +347,10 @@ struct muster_fault {
  * incomplete: at most the first fault, without its text unless it is this rank's own. Thread: fn's,
  * and that of the abort callbacks. Since 0.1. */
 MUSTER_API uint32_t muster_restart_fault_count(muster_restart *restart);
-/* false: there is no such fault. */
+/* A fault of that record, from 0. false: there is no such fault. Since 0.1. */
 MUSTER_API bool muster_restart_fault(muster_restart *restart, uint32_t number,
                                      struct muster_fault *out);
-/* "soft-timeout"; static memory. Thread: any. */
+/* The name of a kind of fault, "soft-timeout". Static memory. Thread: any. Since 0.1. */
 MUSTER_API const char *muster_fault_kind_name(enum muster_fault_kind kind);
 
 #ifdef __cplusplus

@@ -33,6 +33,7 @@
 extern "C" {
 #endif
 
+/* What the loss of a participant does to a round. */
 enum muster_on_loss {
     MUSTER_ON_LOSS_FAIL = 0, /* the round fails for all as soon as a participant is lost */
     /* The round completes without the lost participants and names them; at its deadline also
@@ -40,6 +41,7 @@ enum muster_on_loss {
     MUSTER_ON_LOSS_PROCEED = 1
 };
 
+/* What a round makes of the contributions. */
 enum muster_reduce {
     MUSTER_REDUCE_NONE = 0,   /* a barrier */
     MUSTER_REDUCE_GATHER = 1, /* all receive all contributions */
@@ -57,7 +59,8 @@ enum muster_reduce {
     MUSTER_REDUCE_BROADCAST = 10 /* all receive the bytes of `root`; on_loss must be FAIL */
 };
 
-/* The first arrival fixes these for the round; a rank with other values is refused alone. */
+/* Options of a round. The first arrival fixes these for the round; a rank with other values is
+ * refused alone. */
 struct muster_round_options {
     size_t size;                  /* sizeof */
     const uint32_t *participants; /* indices; NULL: all ranks of the generation */
@@ -81,6 +84,7 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_barrier_wait(muster_client *clie
                                                              const char *name, int64_t timeout_ms,
                                                              struct muster_error *err);
 
+/* The result of a round: a copy, which does not change. */
 typedef struct muster_round_result muster_round_result;
 
 /* Contributes `mine` (at most contribution_bytes_max, 64 KiB) and waits for the result.
@@ -107,6 +111,7 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_round_broadcast(
     muster_client *client, const char *name, uint32_t root, struct muster_slice mine,
     int64_t timeout_ms, muster_round_result **out, struct muster_error *err);
 
+/* Numbers of participants. */
 struct muster_round_count {
     uint32_t arrived, expected;
     uint32_t lost, missing;
@@ -141,9 +146,12 @@ MUSTER_API void muster_round_count(const muster_round_result *result,
 #pragma GCC diagnostic pop
 #endif
 
-/* GATHER: the i-th contribution in the order of ranks, and the index of its member (`index_out` may
- * be NULL). Beyond the last: an empty slice with data NULL. Borrowed from the result. Since 0.1. */
+/* The number of contributions to a GATHER. Since 0.1. */
 MUSTER_API size_t muster_round_part_count(const muster_round_result *result);
+
+/* The i-th contribution to a GATHER, in the order of ranks, and the index of its member
+ * (`index_out` may be NULL). Beyond the last: an empty slice with data NULL. Borrowed from the
+ * result. Since 0.1. */
 MUSTER_API struct muster_slice muster_round_part(const muster_round_result *result, size_t i,
                                                  uint32_t *index_out);
 
@@ -151,11 +159,13 @@ MUSTER_API struct muster_slice muster_round_part(const muster_round_result *resu
  * result. Since 0.1. */
 MUSTER_API const struct muster_member *muster_round_missing(const muster_round_result *result,
                                                             size_t i);
+
+/* Frees a result. NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_round_free(muster_round_result *result);
 
-/* All participants of one round: which arrived, which are missing. The round must be the current or
- * the last of its name in the caller's generation; otherwise ENOTFOUND or ESTALE. The caller owns
- * *out. Since 0.1. */
+/* Lists all participants of one round: which arrived, which are missing. The round must be the
+ * current or the last of its name in the caller's generation; otherwise ENOTFOUND or ESTALE. The
+ * caller owns *out. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_round_members(muster_client *client,
                                                               const char *name, uint64_t number,
                                                               int64_t timeout_ms,
@@ -171,6 +181,7 @@ struct muster_round_info {
     struct muster_member missing; /* the first one, if any */
 };
 
+/* Open rounds of a job: a copy, which does not change. */
 typedef struct muster_rounds muster_rounds;
 
 /* Lists the open rounds of the job. On success the caller owns *out. Since 0.1. */
@@ -178,9 +189,13 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_round_list(muster_client *client
                                                            int64_t timeout_ms, muster_rounds **out,
                                                            struct muster_error *err);
 
-/* The i-th round, from 0; NULL beyond the count. Borrowed from the list. Since 0.1. */
+/* The number of rounds in the list. Since 0.1. */
 MUSTER_API size_t muster_rounds_count(const muster_rounds *rounds);
+
+/* The i-th round, from 0; NULL beyond the count. Borrowed from the list. Since 0.1. */
 MUSTER_API const struct muster_round_info *muster_rounds_get(const muster_rounds *rounds, size_t i);
+
+/* Frees the list. NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_rounds_free(muster_rounds *rounds);
 
 /* The same without blocking: call.h. Since 0.1. */

@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+/* What a watch reports. */
 enum muster_watch_kind {
     MUSTER_WATCH_KEYS = 1,    /* keys under `prefix` */
     MUSTER_WATCH_MEMBERS = 2, /* members: joined, silent, lost, left */
@@ -20,6 +21,7 @@ enum muster_watch_kind {
     MUSTER_WATCH_VIEW = 8     /* a new generation, or an interruption of the function */
 };
 
+/* What to watch, and from where on. */
 struct muster_watch_options {
     size_t size;         /* sizeof */
     unsigned kinds;      /* of enum muster_watch_kind; 0: KEYS */
@@ -35,6 +37,7 @@ struct muster_watch_options {
         sizeof(struct muster_watch_options), 0, NULL, 0, 0                                         \
     }
 
+/* What has changed. */
 enum muster_event_type {
     MUSTER_EVENT_KEY = 1,     /* key, value, revision: written */
     MUSTER_EVENT_DELETED = 2, /* key, revision */
@@ -44,7 +47,7 @@ enum muster_event_type {
     MUSTER_EVENT_RESET = 6    /* too far behind: discard all state, it is listed again */
 };
 
-/* Borrowed from the watch until its next call. */
+/* One change. Borrowed from the watch until its next call. */
 struct muster_event {
     enum muster_event_type type;
     uint64_t revision;
@@ -57,6 +60,7 @@ struct muster_event {
     uint64_t age_ms;
 };
 
+/* An open watch: how far its reader is. */
 typedef struct muster_watch muster_watch;
 
 /* Opens a watch; sends nothing yet. Options NULL: all keys. On success the caller owns *out; the
@@ -70,6 +74,8 @@ muster_watch_open(muster_watch **out, muster_client *client,
 MUSTER_API MUSTER_MUST_USE muster_status muster_watch_next(muster_watch *watch, int64_t timeout_ms,
                                                            struct muster_event *out,
                                                            struct muster_error *err);
+
+/* Closes a watch. NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_watch_close(muster_watch *watch);
 
 /* The same without blocking: call.h. One call of a watch may be open at a time (EINVAL). It must be

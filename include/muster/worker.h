@@ -30,14 +30,15 @@
 extern "C" {
 #endif
 
+/* A worker, with the functions that it can run. */
 typedef struct muster_worker muster_worker;
 
 /* One attempt to run a function, as the function sees it: valid until the function returns. */
 typedef struct muster_task muster_task;
 
-/* The function. OK: the value is what muster_task_add gave (nothing added: an empty list). Anything
- * else is an error of the function: muster_task_fail sets its code and text. It must not call
- * exit() or _exit(), and must not keep what it borrows. */
+/* A function that a worker runs. OK: the value is what muster_task_add gave (nothing added: an
+ * empty list). Anything else is an error of the function: muster_task_fail sets its code and text.
+ * It must not call exit() or _exit(), and must not keep what it borrows. */
 typedef muster_status muster_task_fn(muster_task *task, void *arg);
 
 /* Properties of a function, and where it runs. Without CHILD it runs in this process: a crash in it
@@ -56,7 +57,7 @@ enum muster_function_flag {
  * stderr names the function, its closure, and how long it ignored the request. */
 #define MUSTER_WORKER_EXIT_STUCK 70
 
-/* 0 or NULL: the variable that is named first, else the default. */
+/* Options of a worker. 0 or NULL: the variable that is named first, else the default. */
 struct muster_worker_options {
     size_t size;             /* sizeof */
     const char *cluster;     /* MUSTER_CLUSTER_NAME, "default": its coordinator's name */
@@ -108,6 +109,7 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_worker_register(muster_worker *w
  * object, where code and text are not enough. Since 0.1. */
 #define MUSTER_PART_ERROR UINT32_C(4294967042)
 
+/* Options of a registered command. 0 is the default. */
 struct muster_command_options {
     size_t size;               /* sizeof */
     uint64_t stdout_bytes_max; /* 16 MiB less 64 KiB, also the maximum: beyond it the command is
@@ -175,12 +177,15 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_task_add(muster_task *task, cons
 /* Sets the error of this attempt: a code of the function's own and a line for people (at most 1024
  * bytes; NULL: none). Both return EFAILED, for `return muster_task_fail(...)`. The last call
  * counts, whatever the function returns. Parts that were added are dropped, but for those of type
- * MUSTER_PART_ERROR. _retry marks the error as retryable: the closure runs again if it has a retry
- * left. Since 0.1. */
+ * MUSTER_PART_ERROR. muster_task_retry marks the error as retryable: the closure runs again if it
+ * has a retry left. Since 0.1. */
 MUSTER_API muster_status muster_task_fail(muster_task *task, int code, const char *text);
+
+/* Sets the error of this attempt as muster_task_fail does, and marks it as retryable. Since 0.1. */
 MUSTER_API muster_status muster_task_retry(muster_task *task, int code, const char *text);
 
-/* Likewise: the state server of that name (muster_cluster_state_server) failed. Since 0.1. */
+/* Sets the error of this attempt: the state server of that name (muster_cluster_state_server)
+ * failed. Since 0.1. */
 MUSTER_API muster_status muster_task_state_failed(muster_task *task, const char *server,
                                                   const char *text);
 
@@ -188,27 +193,37 @@ MUSTER_API muster_status muster_task_state_failed(muster_task *task, const char 
  * ignored, but it must return within the grace. Costs a load. Thread: any. Since 0.1. */
 MUSTER_API bool muster_task_cancelled(const muster_task *task);
 
-/* The same as a descriptor that becomes readable; poll it only. Since 0.1. */
+/* The request to stop as a descriptor that becomes readable; poll it only. Since 0.1. */
 MUSTER_API int muster_task_cancel_fd(muster_task *task);
 
 /* The time left; 0: none; -1: no limit. Thread: any. Since 0.1. */
 MUSTER_API int64_t muster_task_left_ms(const muster_task *task);
 
-/* The identity of this attempt: the number of this worker in the cluster (UINT32_MAX: unknown), the
- * slot (from 0), the attempt (from 1), the closure's number, and its idempotency key. The key is
- * the same in each attempt and differs from that of any other closure of this coordinator. While a
- * per-worker value is built the last three are 0, 0 and "". Thread: any. Since 0.1. */
+/* The number of this worker in the cluster; UINT32_MAX: unknown. Thread: any. Since 0.1. */
 MUSTER_API uint32_t muster_task_worker(const muster_task *task);
+
+/* The slot of this attempt, from 0. Thread: any. Since 0.1. */
 MUSTER_API uint32_t muster_task_slot(const muster_task *task);
+
+/* The number of this attempt, from 1; 0 while a per-worker value is built. Thread: any. Since 0.1.
+ */
 MUSTER_API uint32_t muster_task_attempt(const muster_task *task);
+
+/* The number of the closure; 0 while a per-worker value is built. Thread: any. Since 0.1. */
 MUSTER_API uint64_t muster_task_closure(const muster_task *task);
+
+/* The idempotency key of the closure: the same in each attempt, and that of no other closure of
+ * this coordinator. "" while a per-worker value is built. Thread: any. Since 0.1. */
 MUSTER_API const char *muster_task_key(const muster_task *task);
+
+/* The host of this worker. Thread: any. Since 0.1. */
 MUSTER_API const char *muster_task_host(const muster_task *task);
 
-/* _progress reports a fraction from 0 to 1, with a text for people (or NULL); the coordinator keeps
- * the newest. _log sends a line to the coordinator's log. Neither waits: while the coordinator does
- * not read, reports are dropped. Since 0.1. */
+/* Reports a fraction from 0 to 1, with a text for people (or NULL); the coordinator keeps the
+ * newest. Does not wait: while the coordinator does not read, reports are dropped. Since 0.1. */
 MUSTER_API void muster_task_progress(muster_task *task, double fraction, const char *text);
+
+/* Sends a line to the coordinator's log, as muster_task_progress. Since 0.1. */
 MUSTER_API void muster_task_log(muster_task *task, const char *text);
 
 /* ---- per-worker values ---- */
@@ -220,10 +235,13 @@ MUSTER_API void muster_task_log(muster_task *task, const char *text);
 MUSTER_API MUSTER_MUST_USE muster_status muster_task_keep(muster_task *task, void *object,
                                                           void (*destroy)(void *object));
 
-/* In a function with needs: the object of the `need`-th value, in the order of the closure's needs,
- * and the parts from its builder. NULL, or 0 parts: there is no such value, or it is empty.
- * Borrowed until the function returns; other closures share the object. Since 0.1. */
+/* In a function with needs: the object of the `need`-th value, in the order of the closure's needs.
+ * NULL: there is no such value, or it is empty (muster_task_value: 0 parts). Borrowed until the
+ * function returns; other closures share the object. Since 0.1. */
 MUSTER_API void *muster_task_object(muster_task *task, size_t need);
+
+/* The parts from the builder of the `need`-th value, and how many there are; see
+ * muster_task_object. Since 0.1. */
 MUSTER_API size_t muster_task_value(muster_task *task, size_t need, const struct muster_part **out);
 
 /* The first `need` that the function of that name builds, for functions that do not depend on the

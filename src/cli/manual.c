@@ -258,6 +258,7 @@ static bool put_program(const struct manual *manual)
     }
     put_exit_codes(NULL);
     put_heading("SEE ALSO");
+    put_reference("muster", 7, false);
     put_reference("muster-environment", 7, true);
     return true;
 }
