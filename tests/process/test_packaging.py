@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files for operators in packaging/: alerts, a dashboard and a collector's configuration agree with what a
+service really exports.
+
+behaviour: install / Files for operators
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+
+import pytest
+
+from conftest import ROOT, WAIT_S
+from exposition import parse
+
+yaml = pytest.importorskip("yaml")
+
+PACKAGING = ROOT / "packaging"
+RULES = PACKAGING / "prometheus/muster.rules.yml"
+SCRAPED = {"instance", "job", "exported_job", "le"}
+
+
+def promtool(*args, **options):
+    if not shutil.which("promtool"):
+        pytest.skip("promtool is not installed: tools/deps --test")
+    return subprocess.run(["promtool", *args], capture_output=True, text=True, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def exported():
+    """{metric: its labels}, as the table of the service's metrics has them."""
+    table = (ROOT / "src/service/server/metrics.def").read_text()
+    return {name: set(filter(None, labels.split(",")))
+            for name, labels in re.findall(r'^X\(\w+, (\w+), "\w*", "([\w,]*)"', table, re.M)}
+
+
+@pytest.fixture
+def scraped(serve):
+    """The text that a scraper gets from a service with a job."""
+    service = serve("--http", "127.0.0.1:0")
+    url = service.out.wait_for("muster: health and metrics on ").split(" on ", 1)[1]
+    rank = service.wire("train")
+    assert rank.put("k", b"v").status == 0
+    text = urllib.request.urlopen(url + "/metrics", timeout=WAIT_S).read().decode()
+    rank.close()
+    assert 'job="train"' in text
+    return text
+
+
+def rules():
+    return {rule["alert"]: rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]}
+
+
+def dashboard():
+    return json.loads((PACKAGING / "grafana/muster.json").read_text())
+
+
+def asked():
+    """Each expression of the rules and of the dashboard, with the dashboard's variables filled in."""
+    found = [rule["expr"] for rule in rules().values()]
+    for panel in dashboard()["panels"]:
+        for target in panel["targets"]:
+            expression = re.sub(r"\$__(rate_interval|range)\b", "5m", target["expr"])
+            found.append(re.sub(r"\$(instance|job)\b", ".*", expression))
+    return found
+
+
+def test_a_scrape_is_as_prometheus_wants_it(scraped):
+    """A service with a job is scraped. `promtool check metrics` finds nothing to say about the text."""
+    done = promtool("check", "metrics", input=scraped)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_every_alert_fires_on_what_it_is_for():
+    """The alerts are tried by `promtool test rules`: each fires on what it is for, and none for a job that is
+    well."""
+    done = promtool("check", "rules", RULES)
+    assert done.returncode == 0, done.stderr
+    done = promtool("test", "rules", "muster.test.yml", cwd=RULES.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tried = (RULES.parent / "muster.test.yml").read_text()
+    expected = set(re.findall(r'alertname="(\w+)"', tried)) | set(re.findall(r"alertname: (\w+)$", tried, re.M))
+    assert expected == set(rules())
+
+
+def test_alerts_and_dashboard_use_what_is_exported(scraped, exported):
+    """An alert or a panel asks for a metric by some labels. A real service exports it, with these labels."""
+    there = parse(scraped).families
+    assert set(there) == set(exported)
+    used = set()
+    for expression in asked():
+        for name, labels in re.findall(r"\b((?:muster|process)_\w+)(?:\{([^}]*)\})?", expression):
+            base = name if name in there else re.sub(r"_(bucket|count|sum)$", "", name)
+            assert base in there and (base == name or there[base].type == "histogram"), name
+            asked_for = set(re.findall(r"(\w+)=", labels))
+            assert asked_for <= exported[base] | SCRAPED, expression
+            assert "exported_job" not in asked_for or "job" in exported[base], expression
+            used.add(base)
+        of_all = set().union(*(exported[name] for name in there if name in expression), SCRAPED)
+        for labels in re.findall(r"\b(?:by|on) \(([^)]*)\)", expression):
+            assert set(re.split(r", ?", labels)) <= of_all, expression
+    assert len(used) > 20
+
+
+def test_the_dashboard_can_be_imported(tmp_path):
+    """The dashboard is imported. Its panels have numbers and places of their own, a name of a variable that it
+    has, and expressions that Prometheus can read."""
+    board = dashboard()
+    panels = board["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                 for y in range(place["y"], place["y"] + place["h"])}
+        assert place["x"] + place["w"] <= 24 and not cells & taken, panel["title"]
+        taken |= cells
+    variables = {one["name"] for one in board["templating"]["list"]}
+    text = json.dumps(board)
+    assert set(re.findall(r"\$\{?(?!__)(\w+)", text)) == variables
+    rules_of_it = tmp_path / "rules.yml"
+    rules_of_it.write_text(yaml.safe_dump({"groups": [{"name": "asked", "rules": [
+        {"record": f"asked:{number}", "expr": expression} for number, expression in enumerate(asked())]}]}))
+    done = promtool("check", "rules", rules_of_it)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_page_lists_the_alerts():
+    """The operations page lists the alerts. They are those of the rules."""
+    page = (ROOT / "docs/operations.md").read_text()
+    assert re.findall(r"^\| `(Muster\w+)` \|", page, re.M) == list(rules())
+
+
+def test_the_collector_scrapes_the_same_job():
+    """The configuration of OpenTelemetry's collector is read. Its pipelines use what it defines, and it scrapes
+    the services as the alerts want it."""
+    config = yaml.safe_load((PACKAGING / "opentelemetry/collector.yaml").read_text())
+    for pipeline in config["service"]["pipelines"].values():
+        for kind in ("receivers", "processors", "exporters"):
+            assert set(pipeline[kind]) <= set(config[kind])
+    (scrape,) = config["receivers"]["prometheus"]["config"]["scrape_configs"]
+    assert scrape["job_name"] == "muster"
+    page = [block for block in re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/operations.md").read_text(), re.M | re.S)
+            if "scrape_configs" in block]
+    assert yaml.safe_load(page[0])["scrape_configs"][0]["static_configs"] == scrape["static_configs"]
