@@ -269,6 +269,8 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     config.buffered_bytes_max = (uint64_t)mst_cli_number(cli, "buffered_bytes_max");
     config.parent = mst_cli_number(cli, "parent") != 0;
     config.until_idle = mst_cli_number(cli, "until_idle") != 0;
+    /* One that a program or a run starts, or that outlives its command, is no manager's. */
+    config.notify = !config.parent && ready < 0 && mst_cli_number(cli, "ready_fd") < 0;
     if (config.parent && !mst_cli_given(cli, "log_level")) {
         config.log_level = MST_WARN; /* stderr is that of the program */
     }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "net/rendezvous.h"
 #include "os/clock.h"
 #include "os/descriptors.h"
+#include "os/notify.h"
 #include "os/short_slice.h"
 #include "service/server/addresses.h"
 #include "service/server/kept_file.h"
@@ -52,6 +54,7 @@ struct mst_uv_service {
     unsigned http_room;
     bool short_of_room; /* no descriptors: logged once, until the backlog is empty */
     bool stopping;
+    bool notify;
     bool until_idle;
     bool somebody_came;
     uint32_t door_count;
@@ -204,6 +207,23 @@ static void on_door(uv_poll_t *poll, int status, int events)
     }
 }
 
+/* ---- the service manager ---- */
+
+__attribute__((format(printf, 2, 3))) static void notify(struct mst_uv_service *service,
+                                                         const char *format, ...)
+{
+    char lines[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(lines, sizeof lines, format, args);
+    va_end(args);
+    if (service->notify && !mst_notify(lines)) {
+        mst_uv_log_line(&service->log, MST_WARN, "service", "notify-failed socket=%s reason=\"%s\"",
+                        getenv("NOTIFY_SOCKET"), strerror(errno));
+    }
+}
+
 /* ---- stopping ---- */
 
 static void stop(struct mst_uv_service *service, const char *why)
@@ -215,6 +235,7 @@ static void stop(struct mst_uv_service *service, const char *why)
     service->stopping = true;
     mst_uv_report_phase(&service->report, MST_HTTP_STOPPING);
     mst_uv_log_line(&service->log, MST_INFO, "service", "stopping reason=\"%s\"", why);
+    notify(service, "STOPPING=1\nSTATUS=stopping: %s", why);
     for (uint32_t i = 0; i < service->door_count; i++) {
         uv_poll_stop(&service->doors[i].poll);
     }
@@ -491,6 +512,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
         mst_uv_service_close(service);
         return status;
     }
+    service->notify = config->notify;
     if (config->until_idle) {
         service->until_idle = true;
         uv_timer_start(&service->nobody_came, on_nobody_came, config->lease_ns / NS_PER_MS, 0);
@@ -514,6 +536,7 @@ bool mst_uv_service_run(struct mst_uv_service *service)
 {
     mst_short_slice();
     accept_again(service);
+    notify(service, "READY=1\nSTATUS=serving on %s", service->address);
     mst_uv_log_flush(&service->log); /* what was recovered */
     uv_run(&service->loop, UV_RUN_DEFAULT);
     mst_uv_feed_stop(&service->hub.feed);

@@ -36,6 +36,7 @@ struct mst_uv_service_config {
     bool insecure;     /* serve, without a secret, on TCP addresses that others can reach */
     bool parent;       /* stop at input or the end of stdin, and at no signal */
     bool until_idle;   /* stop when the last session is over, or when none was opened in a lease */
+    bool notify;       /* report the begin and the end to the service manager: sd_notify(3) */
 };
 
 /* Recovers its state, and then listens. EINVAL, EEXISTS: an address that is refused or taken;
