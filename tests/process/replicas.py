@@ -129,6 +129,12 @@ class Client(Process):
         self.ask(key, size)
         self.kept(key)
 
+    def fill(self, name, count, size=3):
+        """Puts one after the other."""
+        self.process.stdin.write("".join(f"{name}{i} {size}\n" for i in range(count)))
+        self.process.stdin.flush()
+        self.kept(f"{name}{count - 1}")
+
     def close(self):
         self.process.stdin.close()
         assert self.wait() == 0
@@ -142,3 +148,36 @@ def freeze(replica):
 
 def thaw(replica):
     os.kill(replica.service.pid, signal.SIGCONT)
+
+
+def identity(replica):
+    """The id under which the present process of it votes."""
+    return replica.log.having("replica-begun")[0].split("id=")[1].split()[0]
+
+
+def another_boot(folder, boot):
+    """What starts a program on a host that was started again, as far as that can be read."""
+    path = folder / f"boot{boot}"
+    path.write_text(f"{boot:08x}-0000-4000-8000-000000000000\n")
+    script = f'mount --bind "{path}" /proc/sys/kernel/random/boot_id && exec "$0" "$@"'
+    return ["unshare", "--mount", "sh", "-c", script]
+
+
+def flip(replica, value):
+    """Changes one byte of each copy of the value in the memory of its process."""
+    found = 0
+    with (open(f"/proc/{replica.service.pid}/maps", encoding="ascii") as maps,
+          open(f"/proc/{replica.service.pid}/mem", "r+b", buffering=0) as memory):
+        for line in maps:
+            place, rights = line.split()[:2]
+            first, last = (int(number, 16) for number in place.split("-"))
+            if rights.startswith("rw") and "[" not in line.replace("[heap]", ""):
+                memory.seek(first)
+                content = memory.read(last - first)
+                at = content.find(value)
+                while at >= 0:
+                    memory.seek(first + at)
+                    memory.write(b"w")
+                    found += 1
+                    at = content.find(value, at + len(value))
+    assert found > 0

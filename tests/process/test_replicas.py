@@ -4,13 +4,19 @@
 behaviour: replicas / Several processes, one service
 """
 
+import os
 import shutil
 
 import pytest
 
-from replicas import ENDED, Client, Group, freeze, thaw
+from conftest import pause
+from replicas import ENDED, Client, Group, another_boot, flip, freeze, identity, thaw
 
 SECRET = "0123456789abcdef0123456789abcdef"
+KEPT = 4096  # entries behind a snapshot
+STATE_DUE = 64 << 20  # bytes of records that make one due
+DIGEST_INPUTS = 10000  # between two digests
+MARKED = 777  # bytes of a value that is found in memory
 
 
 @pytest.fixture
@@ -164,16 +170,110 @@ def test_a_replica_without_its_folder_joins_as_a_new_one(group, which):
     lost = replicas[0] if which == "the first" else replicas.followers()[0]
     lost.kill()
     client.put("meanwhile")
-    identity = lost.log.having("replica-begun")[0].split("id=")[1].split()[0]
+    before = identity(lost)
     shutil.rmtree(lost.folder)
     lost.begin()
     replicas.next_leader(lost).log.wait_for("members", "voters=3", lost.address, count=2)
     lost.log.wait_for("members", "voters=3", lost.address)
     assert not lost.log.having("founds-group")
-    assert not lost.log.having("replica-begun", f"id={identity}")
+    assert identity(lost) != before
     other = next(one for one in replicas.followers() if one is not lost)
     other.kill()
     client.put("with-the-new-one")
+    client.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can show a process another boot id")
+def test_a_host_that_was_started_again_forgets_its_votes_with_its_id(group, tmp_path):
+    """The host of a replica is started again, and there is no `--sync`: its log may have lost a
+    vote. The replica throws it away, says so, and joins under another id, so the forgotten vote
+    cannot be given again. Nothing that was answered is lost."""
+    replicas = group()
+    client = Client(replicas)
+    client.put("before")
+    lost = replicas.followers()[0]
+    lost.kill()
+    before = identity(lost)
+    lost.begin(*another_boot(tmp_path, 1))
+    lost.log.wait_for("replica-log-of-another-boot")
+    lost.log.wait_for("members", "voters=3", lost.address)
+    assert identity(lost) != before
+    next(one for one in replicas.followers() if one is not lost).kill()
+    client.put("with-the-new-one")
+    client.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can show a process another boot id")
+def test_with_sync_all_hosts_may_be_started_again(group, muster, tmp_path):
+    """The same with `--sync`, of all three hosts at once: each has its id and its votes, and what
+    was answered is there."""
+    replicas = group(flags=["--sync"])
+    client = Client(replicas)
+    client.put("before")
+    for replica in replicas.replicas:
+        replica.kill()
+    before = [identity(replica) for replica in replicas.replicas]
+    for replica in replicas.replicas:
+        replica.begin(*another_boot(tmp_path, 1))
+    client.put("after")
+    assert [identity(replica) for replica in replicas.replicas] == before
+    assert not any(replica.log.having("of-another-boot") for replica in replicas.replicas)
+    assert value(muster, replicas.list, "before") == "vvv"
+    client.close()
+
+
+def fill(client):
+    """More entries than are kept behind a snapshot, and then more bytes than make one due."""
+    client.fill("small", KEPT + 100)
+    client.fill("large", STATE_DUE // 1000000 + 2, 1000000)
+
+
+def test_a_follower_that_is_far_behind_gets_a_snapshot(group, muster):
+    """A follower is killed, and then more is put than the logs keep. Started again, it goes on
+    from the leader's snapshot, and what was put is there when it serves with one other."""
+    replicas = group()
+    client = Client(replicas)
+    client.put("before")
+    leader = replicas.leader()
+    first, second = replicas.followers()
+    first.kill()
+    fill(client)
+    while not list(leader.folder.glob("*.state")):
+        pause()
+    first.begin()
+    first.log.wait_for("snapshot-loaded")
+    first.log.wait_for("follows", leader.address)
+    second.kill()
+    client.put("after")
+    leader.kill()
+    second.begin()
+    client.put("at-the-next")
+    names = muster("key", "ls", "--addr", replicas.list).stdout.split()
+    assert {"before", "after", "at-the-next", "small7", "large7"} <= set(names)
+    client.close()
+
+
+def test_a_state_that_differs_is_thrown_away(group):
+    """A bit of a value flips in the memory of a follower. The next digest shows it: the follower
+    says so in one line, ends with status 76, and removes its state. It comes again under another
+    id with the state of the leader, and its digests are the leader's."""
+    replicas = group()
+    client = Client(replicas)
+    client.put("marked", MARKED)
+    follower = replicas.followers()[0]
+    client.put("applied")
+    flip(follower, b"v" * MARKED)
+    client.fill("key", DIGEST_INPUTS)
+    follower.log.wait_for("replica-differs", "thrown away")
+    assert follower.service.wait() == ENDED
+    assert len(follower.log.having("replica-differs")) == 1
+    assert follower.entries() == []
+    before = identity(follower)
+    follower.begin()
+    follower.log.wait_for("members", "voters=3", follower.address)
+    assert identity(follower) != before
+    client.fill("more", DIGEST_INPUTS)
+    assert not any(one.log.having("replica-differs") for one in replicas.replicas)
     client.close()
 
 
