@@ -4,12 +4,16 @@
 behaviour: replicas / Several processes, one service
 """
 
+import contextlib
+import http.client
 import os
+import re
 import shutil
+import time
 
 import pytest
 
-from conftest import pause
+from conftest import WAIT_S, pause
 from replicas import ENDED, Client, Group, another_boot, flip, freeze, identity, thaw
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -274,6 +278,60 @@ def test_a_state_that_differs_is_thrown_away(group):
     assert identity(follower) != before
     client.fill("more", DIGEST_INPUTS)
     assert not any(one.log.having("replica-differs") for one in replicas.replicas)
+    client.close()
+
+
+class Watched(Group):
+    """With the HTTP port of each."""
+
+    def begin(self):
+        self.flags = ["--http", "127.0.0.1:0"]
+        return super().begin()
+
+    def ask(self, replica, path):
+        line = replica.service.out.wait_for("muster: health and metrics on ")
+        place = line.split("http://")[1]
+        with contextlib.closing(http.client.HTTPConnection(place, timeout=60)) as port:
+            port.request("GET", path)
+            answer = port.getresponse()
+            return answer.status, answer.read().decode()
+
+    def wait_for(self, replica, path, holds):
+        deadline = time.monotonic() + WAIT_S
+        while not holds(*(said := self.ask(replica, path))):
+            assert time.monotonic() < deadline, said
+            pause()
+
+
+def test_the_metrics_and_the_health_of_replicas(env, started, tmp_path):
+    """A leader and a follower that knows it are ready; a follower whose leader is lost, with no
+    majority left, is not. The metrics say which of them leads, how many vote and answer, how far
+    the last is behind, and how long commits took."""
+    replicas = Watched(env, started, tmp_path, 3, []).begin()
+    leader = replicas.leader()
+    follower, other = replicas.followers()
+    client = Client(replicas)
+    client.put("x")
+    for replica in replicas.replicas:
+        replicas.wait_for(replica, "/readyz", lambda status, _: status == 200)
+    text = replicas.ask(follower, "/metrics")[1]
+    assert "muster_replica_leads 0\n" in text and "muster_replica_voters 3\n" in text
+    assert "\nmuster_replica_lag_entries " not in text
+    replicas.wait_for(leader, "/metrics", lambda _, text: "muster_replica_lag_entries 0\n" in text)
+    replicas.wait_for(leader, "/metrics", lambda _, text: "muster_replica_heard 3\n" in text)
+    text = replicas.ask(leader, "/metrics")[1]
+    assert "muster_replica_leads 1\n" in text
+    assert re.search(r"\nmuster_replica_commit_seconds_count [1-9]", text)
+    other.kill()
+    client.fill("key", 50)
+    replicas.wait_for(leader, "/metrics", lambda _, text: "muster_replica_heard 2\n" in text and
+                      "muster_replica_lag_entries 0\n" not in text)
+    leader.kill()
+    replicas.wait_for(follower, "/readyz", lambda status, text: status == 503 and
+                      "no replica is known to lead" in text)
+    other.begin()
+    replicas.next_leader(leader)
+    replicas.wait_for(follower, "/readyz", lambda status, _: status == 200)
     client.close()
 
 

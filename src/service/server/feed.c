@@ -310,6 +310,9 @@ bool mst_uv_feed_commit(struct mst_uv_feed *feed)
 
 const char *mst_uv_feed_trouble(const struct mst_uv_feed *feed)
 {
+    if (feed->replica) {
+        return mst_uv_replica_trouble(feed->replica);
+    }
     return feed->journal ? mst_journal_trouble(feed->journal) : NULL; /* it may be recovering */
 }
 

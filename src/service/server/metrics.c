@@ -340,6 +340,39 @@ static void read_key_times(struct mst_exposition *out, const struct mst_figures 
     }
 }
 
+/* ---- one of several replicas; without replicas there are no lines ---- */
+
+static void read_replica_leads(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    if (figures->replica.there) {
+        mst_exposition_number(out, NULL, 0, figures->replica.leads);
+    }
+}
+
+static void read_replica(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    const uint64_t *number = field(figures, out->metric->at);
+
+    if (figures->replica.there) {
+        mst_exposition_number(out, NULL, 0, *number);
+    }
+}
+
+/* What only a leader knows. */
+static void read_replicas(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    if (figures->replica.leads) {
+        read_replica(out, figures);
+    }
+}
+
+static void read_replica_commits(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    if (figures->replica.there) {
+        mst_exposition_histogram(out, NULL, 0, &figures->replica.commits);
+    }
+}
+
 /* ---- the process; what the system does not report is left out ---- */
 
 static void read_cpu(struct mst_exposition *out, const struct mst_figures *figures)
@@ -413,6 +446,8 @@ static void read_start_time(struct mst_exposition *out, const struct mst_figures
 #define CLUSTER(field) .read = read_cluster, .at = offsetof(struct mst_cluster_status, field)
 #define CLUSTER_TIMES(field)                                                                       \
     .read = read_cluster_times, .at = offsetof(struct mst_cluster_status, field)
+#define REPLICA(field) .read = read_replica, .at = offsetof(struct mst_figures, replica.field)
+#define REPLICAS(field) .read = read_replicas, .at = offsetof(struct mst_figures, replica.field)
 #define OWN(reader) .read = read_##reader
 
 const struct mst_metric mst_metrics[] = {

@@ -25,10 +25,20 @@ struct mst_cluster_figures {
     struct mst_cluster_status status;
 };
 
+/* Of one of several replicas. */
+struct mst_replica_figures {
+    bool there; /* else it is the only service, and has none of these */
+    bool leads;
+    uint64_t term, voters, heard, elections;
+    uint64_t lag;                 /* entries: of the last of the others, that a leader knows */
+    struct mst_histogram commits; /* from the end of a turn's inputs to their commit */
+};
+
 struct mst_figures {
     struct mst_counts counts;
     struct mst_histogram key_times[MST_KEY_OPS];
     uint64_t sessions, connections;
+    struct mst_replica_figures replica;
     struct mst_job_figures *jobs; /* owned */
     size_t job_count;
     struct mst_cluster_figures *clusters; /* owned */

@@ -29,6 +29,7 @@
 #include "service/journal/journal.h"
 #include "service/replica/replica.h"
 #include "service/server/log.h"
+#include "service/server/metrics.h"
 
 struct mst_uv_links;
 struct mst_uv_replica;
@@ -106,6 +107,14 @@ bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool always);
 
 /* At the end of a turn of a leader: digests, and who votes. */
 void mst_uv_replica_rest(struct mst_uv_replica *replica);
+
+/* ---- for people ---- */
+
+/* Why nothing can be served, here or elsewhere; NULL: a leader is known. */
+const char *mst_uv_replica_trouble(const struct mst_uv_replica *replica);
+
+/* `out` is zeroed. */
+void mst_uv_replica_figures(const struct mst_uv_replica *replica, struct mst_replica_figures *out);
 
 /* ---- where the service is ---- */
 

@@ -10,6 +10,7 @@
 #include "proto/notice.h"
 #include "proto/run_keys.h"
 #include "service/core/look.h"
+#include "service/server/replica.h"
 #include "view/clusters.h"
 
 #define SECOND_MS 1000u
@@ -178,6 +179,9 @@ static bool copy_figures(struct mst_uv_report *report, struct mst_figures *figur
     memcpy(figures->key_times, report->key_times, sizeof figures->key_times);
     figures->sessions = mst_core_sessions(core);
     figures->connections = report->hub->count;
+    if (report->hub->feed.replica) {
+        mst_uv_replica_figures(report->hub->feed.replica, &figures->replica);
+    }
     return !copying.no_memory && copy_clusters(core, figures);
 }
 

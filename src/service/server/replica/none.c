@@ -155,3 +155,16 @@ struct mst_journal_disk *mst_uv_replica_disk(struct mst_uv_replica *replica)
     (void)replica;
     NEVER;
 }
+
+const char *mst_uv_replica_trouble(const struct mst_uv_replica *replica)
+{
+    (void)replica;
+    NEVER;
+}
+
+void mst_uv_replica_figures(const struct mst_uv_replica *replica, struct mst_replica_figures *out)
+{
+    (void)replica;
+    (void)out;
+    NEVER;
+}

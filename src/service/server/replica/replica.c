@@ -57,6 +57,7 @@ struct mst_uv_replica {
     uint64_t committed; /* the last of our own */
     uint64_t digested;  /* inputs, at the last digest */
     uint64_t voters_ns; /* of the next look */
+    struct mst_histogram commits;
     struct seen seen[SEEN_MAX];
     char addresses[ADDRESSES_ROOM]; /* for clients */
 };
@@ -466,6 +467,7 @@ muster_status mst_uv_replica_open(struct mst_uv_replica **out, uv_loop_t *loop,
     replica->lines = log;
     replica->voters = config->voters;
     replica->lease_ns = config->lease_ns;
+    mst_histogram_init(&replica->commits, &mst_key_time_bounds);
     replica->election_ms = mst_replica_election_ms(config->lease_ns);
     (void)snprintf(replica->self, sizeof replica->self, "%s", config->self);
     (void)snprintf(replica->list, sizeof replica->list, "%s", config->addresses);
@@ -692,9 +694,15 @@ static bool take(void *ctx, struct mst_slice payload)
 
 static bool wait_for_commit(struct mst_uv_replica *replica)
 {
+    const bool waits = replica->committed < replica->given;
+    uint64_t since_ns = uv_hrtime();
+
     write_out(replica);
     while (replica->role == MST_UV_REPLICA_LEADS && replica->committed < replica->given) {
         run_links(replica, mst_replica_deadline_ns(replica->machine));
+    }
+    if (waits) {
+        mst_histogram_add(&replica->commits, uv_hrtime() - since_ns, 1);
     }
     return replica->role == MST_UV_REPLICA_LEADS;
 }
@@ -815,6 +823,44 @@ void mst_uv_replica_stop(struct mst_uv_replica *replica)
     drive(replica);
     while (replica->role == MST_UV_REPLICA_LEADS && uv_hrtime() < until_ns) {
         run_links(replica, mst_sooner(until_ns, mst_replica_deadline_ns(replica->machine)));
+    }
+}
+
+/* ---- for people ---- */
+
+const char *mst_uv_replica_trouble(const struct mst_uv_replica *replica)
+{
+    struct mst_replica_status status = {.leader = 0};
+
+    if (replica->machine) {
+        mst_replica_status_of(replica->machine, &status);
+    }
+    return replica->role == MST_UV_REPLICA_LEADS || status.leader != 0
+               ? NULL
+               : "no replica is known to lead";
+}
+
+void mst_uv_replica_figures(const struct mst_uv_replica *replica, struct mst_replica_figures *out)
+{
+    struct mst_replica_status status;
+
+    out->there = replica->machine != NULL;
+    if (!replica->machine) {
+        return;
+    }
+    mst_replica_status_of(replica->machine, &status);
+    out->leads = replica->role == MST_UV_REPLICA_LEADS;
+    out->term = status.term;
+    out->voters = mst_replica_servers_voters(status.servers);
+    out->elections = status.elections;
+    out->commits = replica->commits;
+    for (size_t i = 0; out->leads && i < status.servers->count; i++) {
+        const bool self = status.servers->of[i].id == status.id;
+
+        out->heard += self || status.of[i].heard;
+        if (!self && status.last - status.of[i].match > out->lag) {
+            out->lag = status.last - status.of[i].match;
+        }
     }
 }
 
