@@ -219,9 +219,11 @@ static void what_is_not_of_a_journal_stays(void **state)
     assert_int_equal(mst_journal_folder_claim(&owner, stage->path, &stage->err), MUSTER_OK);
     make_file(stage, "notes.txt");
     make_file(stage, FILE_NAME);
+    make_file(stage, "0000000001.entries"); /* of a replica's log */
     mst_journal_folder_remove(stage->path, NULL);
     (void)close(owner);
     assert_false(is_there(stage, FILE_NAME));
+    assert_false(is_there(stage, "0000000001.entries"));
     assert_false(is_there(stage, "owner"));
     assert_true(is_there(stage, "notes.txt"));
     {

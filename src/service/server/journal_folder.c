@@ -233,7 +233,8 @@ static void remove_files(int folder)
         return;
     }
     while ((name = mst_folder_next(&names))) {
-        if (mst_file_name_read(name, &kind, &sequence)) {
+        if (mst_file_name_read(name, &kind, &sequence) ||
+            mst_replica_name_read(name, &kind, &sequence)) {
             (void)unlinkat(folder, name, 0);
         }
     }
