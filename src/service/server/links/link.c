@@ -52,11 +52,13 @@ static bool may_complain(struct mst_uv_links *links)
     return links->complaints++ < COMPLAINTS;
 }
 
-/* Of a target each reason once, since it was reached last. */
+/* Of a target that nobody answers at the first reason, else each once, since it was reached last.
+ */
 static void explain(struct mst_uv_link *link, const char *reason)
 {
     struct mst_uv_links *links = link->links;
     struct mst_uv_target *target = link->target;
+    const bool is_attempt = link->stage < MST_UV_LINK_GREETING;
     char name[80];
 
     if (link->is_quiet) {
@@ -64,7 +66,8 @@ static void explain(struct mst_uv_link *link, const char *reason)
     }
     if (link->stage == MST_UV_LINK_GREETED) {
         mst_uv_links_say(links, MST_INFO, "replica-disconnected", link->peer.address, reason);
-    } else if (target && strcmp(target->said, reason) != 0) {
+    } else if (target &&
+               (is_attempt ? target->said[0] == '\0' : strcmp(target->said, reason) != 0)) {
         mst_text_print(target->said, sizeof(target->said), "%s", reason);
         mst_uv_links_say(links, MST_WARN, "replica-unreachable", target->address.text, reason);
     } else if (!target && may_complain(links)) {
@@ -587,25 +590,26 @@ void mst_uv_link_dial(struct mst_uv_links *links, struct mst_uv_target *target)
     }
 }
 
-static void on_event(uv_poll_t *poll, int status, int events)
+static int error_of(int fd)
 {
-    struct mst_uv_link *link = poll->data;
     int error = 0;
     socklen_t size = sizeof(error);
 
-    if (link->stage == MST_UV_LINK_CONNECTING) {
-        if (getsockopt(link->channel.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
-            error = errno;
-        }
-        if (error != 0) {
-            mst_uv_link_drop(link, strerror(error));
-        } else {
-            be_connected(link);
-        }
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+    struct mst_uv_link *link = poll->data;
+    const bool fails = link->stage == MST_UV_LINK_CONNECTING || status < 0;
+    const int error = fails ? error_of(link->channel.fd) : 0;
+
+    if (error != 0 || status < 0) {
+        mst_uv_link_drop(link, error != 0 ? strerror(error) : uv_strerror(status));
         return;
     }
-    if (status < 0) {
-        mst_uv_link_drop(link, uv_strerror(status));
+    if (link->stage == MST_UV_LINK_CONNECTING) {
+        be_connected(link);
         return;
     }
     if (events & UV_READABLE) {
