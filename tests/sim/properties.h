@@ -226,14 +226,20 @@ struct sim_proc;
     X(LEADER_ONE, SAFETY, "a term has one leader")                                                 \
     X(VOTE_ONCE, SAFETY,                                                                           \
       "an id votes once in a term, also over the death of its process and of its host")            \
+    X(VOTE_KEPT, SAFETY, "a vote that leaves is on the disk")                                      \
     X(CORE_TIME, SAFETY, "the time of the core never goes back, whoever leads")                    \
     X(LEASE_KEPT, SAFETY,                                                                          \
       "a member that could reach a service that serves for 0.6 of a lease is neither stopped "     \
       "nor given up")                                                                              \
+    X(RESUME_WHOLE, SAFETY,                                                                        \
+      "a new leader gives each member a whole lease before it does anything else")                 \
     X(STOPS_FIRST, SAFETY,                                                                         \
       "a member that runs has stopped before the service gives it up, on whatever host")           \
     X(DIGEST_STOPS, SAFETY,                                                                        \
       "a replica whose state differs does not go on behind the next digest in the log")            \
+    X(VOTERS_KEPT, SAFETY,                                                                         \
+      "of no more voters than are wanted one is removed only if its host has begun under another " \
+      "id")                                                                                        \
     X(LEADS_AGAIN, LIVENESS, "ten election timeouts after the faults a service serves")            \
     X(VOTERS_WANTED, LIVENESS,                                                                     \
       "after the faults there are as many voters as are wanted, and all of them are alive")        \

@@ -209,9 +209,6 @@ static bool read_some(struct replicas *replicas, struct rep_member *member)
     while (status == MUSTER_OK) {
         status = mst_native_client_next(member->codec, &reply);
         if (status == MUSTER_OK) {
-            if (reply.command == MST_OPEN && reply.status == MUSTER_OK && reply.has_view) {
-                member->incarnation = reply.view.incarnation;
-            }
             mst_client_reply(member->client, clock_of(replicas, member), &reply);
             pump(replicas, member);
             if (member->link != link) {

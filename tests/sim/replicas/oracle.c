@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an observer who sees all hosts knows: the one log, what was told of it, who voted for whom;
  * and the checks of the properties that depend on it. */
-#include "oracle.h"
+#include "service.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,22 +23,31 @@ enum { TOKEN = 8 };
 
 static void given_up(struct replicas *replicas, uint32_t place, uint64_t incarnation);
 
-/* "member-lost #3 incarnation=2 ..." */
+/* The number behind " KEY=" in a line of the core; 0: there is none. */
+static uint64_t number_in(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+
+    return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+/* "member-joining #3 incarnation=2 host=h1 pid=9", "member-lost #3 incarnation=2 cause=lease" */
 static void traced(void *ctx, const struct mst_trace *line)
 {
+    static const char joins[] = "member-joining #";
     static const char lost[] = "member-lost #";
-    static const char with[] = " incarnation=";
     struct replicas *replicas = ctx;
-    unsigned long place;
-    char *end;
+    uint64_t place = number_in(line->text, " #");
+    uint64_t incarnation = number_in(line->text, " incarnation=");
+    struct rep_member *member = &replicas->members[place % REP_MEMBERS_MAX];
 
     sim_tell(&replicas->sim, "committed %.*s: %s", (int)line->job.size,
              (const char *)line->job.data, line->text);
-    if (strncmp(line->text, lost, sizeof(lost) - 1) == 0) {
-        place = strtoul(line->text + sizeof(lost) - 1, &end, 10);
-        if (strncmp(end, with, sizeof(with) - 1) == 0) {
-            given_up(replicas, (uint32_t)place, strtoull(end + sizeof(with) - 1, NULL, 10));
-        }
+    if (strncmp(line->text, joins, sizeof(joins) - 1) == 0 &&
+        number_in(line->text, " pid=") == member->pid) {
+        member->incarnation = incarnation;
+    } else if (strncmp(line->text, lost, sizeof(lost) - 1) == 0) {
+        given_up(replicas, (uint32_t)place, incarnation);
     }
 }
 
@@ -77,7 +86,7 @@ void rep_oracle_fini(struct replicas *replicas)
     }
 }
 
-/* CORE_TIME, and the state behind the entry. */
+/* CORE_TIME, RESUME_WHOLE, and the state behind the entry. */
 static void apply(struct replicas *replicas, struct mst_slice payload)
 {
     struct rep_oracle *oracle = &replicas->oracle;
@@ -96,9 +105,40 @@ static void apply(struct replicas *replicas, struct mst_slice payload)
                      (double)record.now_ns / 1e9, (double)oracle->core_ns / 1e9);
         }
         oracle->core_ns = record.now_ns;
+        if (record.type == MST_RECORD_RESUME) {
+            oracle->resumed_ns = record.now_ns;
+            oracle->resumed_term = oracle->truths[oracle->last].term;
+        } else if (oracle->resumed_term != oracle->truths[oracle->last].term) {
+            sim_fail(&replicas->sim, SIM_P_RESUME_WHOLE,
+                     "the leader of term %" PRIu64 " has fed its core without a RESUME before",
+                     oracle->truths[oracle->last].term);
+        }
         if (mst_input_again(oracle->core, oracle->arena, &record, &config) != MUSTER_OK) {
             sim_fail(&replicas->sim, SIM_P_SAME_STATE,
                      "entry %" PRIu64 " cannot be applied by the reference", oracle->last);
+        }
+    }
+}
+
+/* VOTERS_KEPT */
+static void changed(struct replicas *replicas, struct mst_slice bytes)
+{
+    struct mst_replica_servers *servers = &replicas->oracle.servers;
+    struct mst_replica_servers before = *servers;
+    size_t voters = mst_replica_servers_voters(&before);
+
+    if (!mst_replica_configuration_read(bytes, servers)) {
+        sim_fail(&replicas->sim, SIM_P_WELL_FORMED, "a configuration that makes no sense");
+    }
+    for (size_t i = 0; i < before.count && voters <= replicas->plan.voters; i++) {
+        const struct mst_replica_server *server = &before.of[i];
+        const struct rep_host *host = &replicas->hosts[rep_host_at(server->address)];
+
+        if (server->role == MST_REPLICA_VOTER && host->id == server->id &&
+            !mst_replica_servers_find(servers, server->id)) {
+            sim_fail(&replicas->sim, SIM_P_VOTERS_KEPT,
+                     "%" PRIu64 " of host %u is removed from %zu voters, and %u are wanted",
+                     server->id, host->index, voters, replicas->plan.voters);
         }
     }
 }
@@ -135,6 +175,9 @@ void rep_oracle_committed(struct replicas *replicas, uint32_t host, uint64_t ind
     *truth = (struct rep_truth){.term = term, .type = type, .bytes = digest};
     if (type == MST_REPLICA_COMMAND && *(const unsigned char *)bytes.data == MST_REPLICA_RECORDS) {
         apply(replicas, mst_slice_of((const unsigned char *)bytes.data + 1, bytes.size - 1));
+    }
+    if (type == MST_REPLICA_CHANGE) {
+        changed(replicas, bytes);
     }
     truth->state = mst_core_kept_digest(oracle->core);
     oracle->commits++;
@@ -267,7 +310,7 @@ void rep_oracle_stopped(struct replicas *replicas, const struct rep_member *memb
     }
 }
 
-/* LEASE_KEPT, STOPS_FIRST */
+/* RESUME_WHOLE, LEASE_KEPT, STOPS_FIRST */
 static void given_up(struct replicas *replicas, uint32_t place, uint64_t incarnation)
 {
     struct rep_member *member;
@@ -280,6 +323,12 @@ static void given_up(struct replicas *replicas, uint32_t place, uint64_t incarna
         return;
     }
     member->given_up_ns = replicas->sim.now_ns;
+    if (replicas->oracle.core_ns - replicas->oracle.resumed_ns < replicas->plan.lease_ns) {
+        sim_fail(&replicas->sim, SIM_P_RESUME_WHOLE,
+                 "member %u is given up %.3f s after a RESUME, and a lease is %.3f s", place,
+                 (double)(replicas->oracle.core_ns - replicas->oracle.resumed_ns) / 1e9,
+                 (double)replicas->plan.lease_ns / 1e9);
+    }
     if (had_time(replicas, member)) {
         sim_fail(&replicas->sim, SIM_P_LEASE_KEPT,
                  "member %u is given up, and reaches a service that serves since %.6f",

@@ -99,9 +99,11 @@ static void observe_sent(struct rep_service *service, const struct mst_replica_e
     }
     if (type == MST_REPLICA_VOTE && !message.vote.pre) {
         rep_oracle_vote(service->replicas, service->id, message.vote.term, message.vote.candidate);
+        rep_service_has_voted(service, message.vote.term, message.vote.candidate);
     } else if (type == MST_REPLICA_VOTE_RESULT && message.vote_result.granted &&
                !message.vote_result.pre) {
         rep_oracle_vote(service->replicas, service->id, message.vote_result.term, effect->peer);
+        rep_service_has_voted(service, message.vote_result.term, effect->peer);
     }
     mst_replica_reader_fini(&reader);
 }

@@ -2,8 +2,9 @@
 #ifndef SIM_REPLICAS_PLANT_H
 #define SIM_REPLICAS_PLANT_H
 
-/* Bugs of a shell around the machine, one of which the environment variable MUSTER_SIM_PLANT puts
- * into this one, to see which property finds it. */
+/* Bugs, one of which the environment variable MUSTER_SIM_PLANT plants, to see which property finds
+ * it: those of a shell into the one here, those of the product into a copy of its files
+ * (planted.cmake). */
 
 /* X(NAME, word, words) */
 #define REP_PLANTS(X)                                                                              \
@@ -13,6 +14,10 @@
     X(OLDER_TERM, "older-term", "a reply leaves when its entry is committed in any term")          \
     X(NO_RESUME, "no-resume", "a new leader serves without a RESUME")                              \
     X(SHORT_RESUME, "short-resume", "RESUME leaves what was left of the leases")                   \
+    X(VOTE_UNWRITTEN, "vote-unwritten", "a vote is sent before it is on the disk")                 \
+    X(TRUNCATED, "truncated", "entries replace the one in front of them, which is committed")      \
+    X(UNCUT, "uncut", "a batch is not cut in front of a configuration")                            \
+    X(DEAD_REMOVED, "dead-removed", "a dead voter is removed before another one takes its place")  \
     X(FOLLOWER_SERVES, "follower-serves", "a follower answers reads from its core")                \
     X(DEPOSED_STAYS, "deposed-stays", "a deposed leader goes on as a follower with its core")      \
     X(BOOT_KEPT, "boot-kept", "a folder of another boot is kept without sync")                     \

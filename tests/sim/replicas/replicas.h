@@ -9,6 +9,7 @@
 #include "../sim.h"
 #include "client/client.h"
 #include "proto/native/native.h"
+#include "service/replica/server.h"
 #include "wire.h"
 
 #define REP_MEMBERS_MAX 6u
@@ -69,7 +70,9 @@ struct rep_oracle {
     struct mst_core *core; /* has applied all of them */
     struct mst_native_arena *arena;
     struct sim_memory memory;
-    uint64_t core_ns; /* its time */
+    uint64_t core_ns;                   /* its time */
+    uint64_t resumed_ns, resumed_term;  /* of the last RESUME */
+    struct mst_replica_servers servers; /* the newest committed configuration */
     struct rep_vote votes[REP_VOTES];
     uint32_t vote_count;
     uint64_t *leaders; /* of each term: the id; 0: none yet */
@@ -97,9 +100,9 @@ struct rep_member {
     struct rep_link *link;
     struct mst_native_client *codec;
     bool ended;
-    bool stopped;      /* as it was seen last */
-    uint64_t reach_ns; /* since when it could reach a service that leads; SIM_NEVER: it cannot */
-    uint64_t incarnation;
+    bool stopped;         /* as it was seen last */
+    uint64_t reach_ns;    /* since when it could reach a service that leads; SIM_NEVER: it cannot */
+    uint64_t incarnation; /* that is committed; 0: none yet */
     uint64_t given_up_ns; /* it was lost by the committed state; 0: it was not */
     uint64_t next_ns;     /* of the next call */
     uint64_t tags;

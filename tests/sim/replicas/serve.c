@@ -250,10 +250,9 @@ static void submit(struct rep_service *service, enum mst_replica_kind kind,
     service->gather.used = kind == MST_REPLICA_RECORDS ? 0 : service->gather.used;
     service->awaits = index;
     service->awaits_ns = replicas->sim.now_ns;
-    if (PLANT(REPLY_FIRST)) {
+    if (PLANT(REPLY_FIRST) ||
+        (PLANT(READ_FREE) && service->serves && service->weight < MST_WEIGHT_PROMISE)) {
         answer(service, index, service->awaits_term);
-    } else if (PLANT(READ_FREE) && service->serves && service->weight < MST_WEIGHT_PROMISE) {
-        answer(service, service->applied, 0);
     }
     service->weight = MST_WEIGHT_NONE;
     (void)rep_service_drive(service);
@@ -301,9 +300,6 @@ void rep_serve_resume(struct rep_service *service)
     mst_input_drain(service->core);
     (void)mst_core_weigh(service->core);
     mst_gather_keep(&service->gather, &record, body);
-    if (PLANT(SHORT_RESUME)) {
-        service->shift_ns += (int64_t)(replicas->plan.lease_ns * 8 / 10);
-    }
     submit(service, MST_REPLICA_RECORDS, payload_of(service));
 }
 

@@ -268,26 +268,66 @@ static uint64_t next_id(struct rep_host *host)
     return (host->ids++ << 8) + host->index + 1;
 }
 
+static void silent(void *ctx, enum mst_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+static struct mst_replica_log_config log_config(struct rep_service *service)
+{
+    const struct replicas *replicas = service->replicas;
+    const struct rep_host *host = home(service);
+    struct mst_replica_log_config config = {.id = host->id,
+                                            .sync = replicas->plan.sync,
+                                            .version = "sim",
+                                            .rules = MST_CORE_RULES,
+                                            .segment_bytes = replicas->plan.segment_bytes,
+                                            .chunk_bytes = replicas->plan.chunk_bytes,
+                                            .tell = told,
+                                            .tell_ctx = service};
+
+    config.boot[0] = PLANT(BOOT_KEPT) ? 1 : (unsigned char)host->boot;
+    config.boot[1] = (unsigned char)(host->index + 1);
+    return config;
+}
+
+void rep_service_has_voted(struct rep_service *service, uint64_t term, uint64_t candidate)
+{
+    struct sim *sim = &service->replicas->sim;
+    struct mst_replica_log_config config = log_config(service);
+    struct mst_replica_log *log = NULL;
+    struct muster_error err = {.text = ""};
+    struct sim_disk copy;
+    struct mst_disk disk;
+
+    config.tell = silent;
+    sim_disk_copy(&copy, &home(service)->disk);
+    copy.full = false;
+    disk = sim_disk_seen(&copy);
+    if (mst_replica_log_open(&log, &disk, &config, &sim->memory.mem, &err) != MUSTER_OK ||
+        mst_replica_log_term(log) < term ||
+        (mst_replica_log_term(log) == term && mst_replica_log_vote_of(log) != candidate)) {
+        sim_fail(sim, SIM_P_VOTE_KEPT,
+                 "the vote of host %u in term %" PRIu64 " for %" PRIu64 " is not on its disk: %s",
+                 host_of(service), term, candidate, err.text);
+    }
+    mst_replica_log_free(log);
+    sim_disk_fini(&copy);
+}
+
 static bool open_log(struct rep_service *service, struct muster_error *err)
 {
     struct replicas *replicas = service->replicas;
     struct rep_host *host = home(service);
     struct mst_disk disk = sim_disk_seen(&host->disk);
     struct mst_replica_servers found;
-    struct mst_replica_log_config log = {.id = host->id,
-                                         .sync = replicas->plan.sync,
-                                         .version = "sim",
-                                         .rules = MST_CORE_RULES,
-                                         .segment_bytes = replicas->plan.segment_bytes,
-                                         .chunk_bytes = replicas->plan.chunk_bytes,
-                                         .tell = told,
-                                         .tell_ctx = service};
+    struct mst_replica_log_config log = log_config(service);
     struct mst_replica_config config = {.seed = mst_prng_next(&replicas->sim.prng),
                                         .trailing = replicas->plan.trailing};
     char address[8];
 
-    log.boot[0] = PLANT(BOOT_KEPT) ? 1 : (unsigned char)host->boot;
-    log.boot[1] = (unsigned char)(host->index + 1);
     rep_address_of(address, host->index);
     config.address = address;
     config.election_ms = (uint32_t)(replicas->plan.election_ns / SIM_MS);

@@ -117,6 +117,9 @@ bool rep_service_drive(struct rep_service *service);
 /* The last thing of whatever the process did: if it ended meanwhile, it is buried. */
 void rep_service_after(struct rep_service *service);
 
+/* VOTE_KEPT: on a copy of its disk, as it would be if the process died now. */
+void rep_service_has_voted(struct rep_service *service, uint64_t term, uint64_t candidate);
+
 /* "h3" and back */
 void rep_address_of(char out[8], uint32_t host);
 uint32_t rep_host_at(const char *address);
