@@ -65,7 +65,8 @@ void rep_plan_draw(struct replicas *replicas)
  */
 
 /* Whether the group survives when this host forgets what it had: every configuration that may
- * count keeps a majority of voters with their logs. */
+ * count keeps a majority of voters with their logs. A standby there may become a voter before the
+ * leader misses it. */
 static bool can_lose(const struct replicas *replicas, uint32_t index)
 {
     bool led = false;
@@ -85,7 +86,7 @@ static bool can_lose(const struct replicas *replicas, uint32_t index)
             const struct mst_replica_server *server = &status.servers->of[k];
             uint32_t at = (uint32_t)(server->address[1] - '0');
 
-            if (server->role == MST_REPLICA_VOTER) {
+            if (server->role == MST_REPLICA_VOTER || at == index) {
                 voters++;
                 left += at != index && replicas->hosts[at].up && !replicas->hosts[at].wiped &&
                         !replicas->hosts[at].service->diverged &&
