@@ -189,11 +189,9 @@ static void large_entries_are_sent_one_by_one(void **state)
     free(large);
 }
 
-/* A follower whose entries were dropped behind a snapshot gets the snapshot in pieces and goes on
- * from it; after a cut in the midst it asks on where it was. */
-static void a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut(void **state)
+/* The leader; `away` is cut off, and needs its snapshot. */
+static size_t leader_with_a_snapshot(struct stage *stage, size_t *away_out)
 {
-    struct stage *stage = *state;
     size_t leader, away;
 
     for (size_t i = 0; i < 3; i++) {
@@ -209,6 +207,41 @@ static void a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut(void **state)
     }
     stage_snapshot(stage, leader);
     assert_true(mst_replica_log_first(stage->nodes[leader].log) > 10);
+    *away_out = away;
+    return leader;
+}
+
+/* While a follower asks for the pieces of the leader's snapshot, no newer one takes its place:
+ * under load it would never have a whole one. */
+static void a_snapshot_on_its_way_is_kept(void **state)
+{
+    struct stage *stage = *state;
+    size_t away, leader = leader_with_a_snapshot(stage, &away);
+    struct mst_replica *replica = stage->nodes[leader].replica;
+    struct mst_replica_snapshot about;
+
+    stage->pieces_max = 1;
+    stage_cut(stage, away, false);
+    for (unsigned i = 0; stage->pieces == 0; i++) {
+        assert_true(i < 100);
+        stage_run(stage, STAGE_ELECTION_MS / 10);
+    }
+    assert_true(stage_put(stage, leader, "meanwhile"));
+    assert_int_equal(mst_replica_snapshot_begin(replica, &about), MUSTER_EFAILED);
+    stage->pieces_max = UINT64_MAX;
+    stage_follow(stage, away, leader);
+    assert_int_equal(stage->nodes[away].restored, 1);
+    stage_run(stage, 2 * STAGE_ELECTION_MS);
+    assert_int_equal(mst_replica_snapshot_begin(replica, &about), MUSTER_OK);
+}
+
+/* A follower whose entries were dropped behind a snapshot gets the snapshot in pieces and goes on
+ * from it; after a cut in the midst it asks on where it was. */
+static void a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut(void **state)
+{
+    struct stage *stage = *state;
+    size_t away, leader = leader_with_a_snapshot(stage, &away);
+
     stage->pieces_max = 1;
     stage_cut(stage, away, false);
     stage_run(stage, STAGE_ELECTION_MS);
@@ -921,6 +954,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_leader_that_was_stopped_is_deposed, begin_three, end),
         cmocka_unit_test_setup_teardown(a_follower_that_lags_catches_up, begin_three, end),
         cmocka_unit_test_setup_teardown(large_entries_are_sent_one_by_one, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_snapshot_on_its_way_is_kept, begin_three, end),
         cmocka_unit_test_setup_teardown(a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut,
                                         begin_three, end),
         cmocka_unit_test_setup_teardown(an_offer_waits_for_its_term, begin_three, end),

@@ -69,6 +69,9 @@ struct mst_replica {
     unsigned char configuration[MST_REPLICA_CONFIGURATION_MAX];
     struct mst_replica_peer peers[MST_REPLICA_SERVERS_MAX];
 
+    uint64_t
+        asked_ns; /* when another replica asked for a piece of the own snapshot last; 0: never */
+
     /* The snapshot that is being received. */
     struct {
         struct mst_replica_saving *saving; /* NULL: none */

@@ -530,6 +530,7 @@ void mst_replica_receive(struct mst_replica *replica, uint64_t now_ns, uint64_t 
                                                           .term = message->want.term,
                                                           .offset = message->want.offset}};
 
+            replica->asked_ns = now_ns;
             mst_replica_post(replica, peer, address, &piece);
         } else if (concerns(replica, peer, message)) {
             receive_other(replica, &raft, message);
@@ -727,13 +728,22 @@ uint64_t mst_replica_deadline_ns(const struct mst_replica *replica)
 
 /* ---- own snapshots ---- */
 
+/* The last one is on its way to another replica. With each new one that would begin from the start,
+ * and under load one that lags would never have a whole one. */
+static bool sends(const struct mst_replica *replica)
+{
+    uint64_t patience_ns = (uint64_t)replica->config.election_ms * NS_PER_MS;
+
+    return replica->asked_ns != 0 && replica->now_ns - replica->asked_ns < patience_ns;
+}
+
 muster_status mst_replica_snapshot_begin(struct mst_replica *replica,
                                          struct mst_replica_snapshot *out)
 {
     const struct raft_configuration *conf = &replica->raft.configuration_committed;
     uint64_t index = replica->applied;
 
-    if (replica->ended || index != replica->committed || replica->restore_due ||
+    if (replica->ended || index != replica->committed || replica->restore_due || sends(replica) ||
         mst_replica_log_saving(replica->log) || conf->n == 0 || conf->n > MST_REPLICA_SERVERS_MAX ||
         index <= mst_replica_log_snapshot(replica->log)->index) {
         return MUSTER_EFAILED;

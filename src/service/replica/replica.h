@@ -147,8 +147,8 @@ uint64_t mst_replica_deadline_ns(const struct mst_replica *replica);
 /* ---- own snapshots: the shell's core has applied every effect ---- */
 
 /* What a snapshot taken now is about: `mst_replica_log_save` wants it, and writes it. Borrowed
- * until the next input. EFAILED: not now (nothing is applied since the last, or the leader's is
- * being received). */
+ * until the next input. EFAILED: not now (nothing is applied since the last, the leader's is being
+ * received, or the last one is being sent to another replica). */
 muster_status mst_replica_snapshot_begin(struct mst_replica *replica,
                                          struct mst_replica_snapshot *out);
 
