@@ -719,6 +719,33 @@ static void a_full_leader_refuses_entries(void **state)
     assert_true(stage_put(stage, leader, large));
 }
 
+/* The disks of all replicas are full, and the leader dies. Neither of the others is elected, since
+ * its first entry has no room, and neither ends; with room again one of them leads. */
+static void a_full_replica_is_not_elected(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage);
+
+    for (size_t i = 0; i < stage->count; i++) {
+        stage->nodes[i].disk.room = 0;
+    }
+    while (stage_put(stage, leader, "entry") || stage_put(stage, leader, "")) {
+    }
+    stage_down(stage, leader);
+    stage_run(stage, 10 * STAGE_ELECTION_MS);
+    for (size_t i = 0; i < stage->count; i++) {
+        struct mst_replica_status status;
+
+        if (i != leader) {
+            assert_non_null(stage->nodes[i].replica);
+            stage_status(stage, i, &status);
+            assert_int_not_equal(status.state, MST_REPLICA_LEADER);
+        }
+        stage->nodes[i].disk.room = UINT64_MAX;
+    }
+    assert_int_not_equal(stage_leader(stage), leader);
+}
+
 /* A disk that fails ends its replica, in one line; the others go on. */
 static void a_broken_disk_ends_its_replica(void **state)
 {
@@ -974,6 +1001,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_full_disk_drops_entries_and_keeps_following, begin_three,
                                         end),
         cmocka_unit_test_setup_teardown(a_full_leader_refuses_entries, begin_three, end),
+        cmocka_unit_test_setup_teardown(a_full_replica_is_not_elected, begin_three, end),
         cmocka_unit_test_setup_teardown(a_broken_disk_ends_its_replica, begin_three, end),
         cmocka_unit_test_setup_teardown(two_leaders_of_one_term_are_noticed, begin_three, end),
         cmocka_unit_test_setup_teardown(a_committed_entry_is_never_replaced, begin_three, end),

@@ -13,7 +13,8 @@ enum {
     ELECTIONS_IN_LEASE = 20,
     HEARTBEATS_IN_ELECTION = 5,
     TRAILING = 4096,
-    FIRST_TERM = 1
+    FIRST_TERM = 1,
+    BARRIER_BYTES = 8
 };
 
 uint32_t mst_replica_election_ms(uint64_t lease_ns)
@@ -487,15 +488,26 @@ static uint64_t leading_term(const struct mst_replica_message *message)
                                                    : 0;
 }
 
+/* One whose disk has no room for its first entry wins no election: it would have to end. */
+static bool may_win(struct mst_replica *replica)
+{
+    return mst_replica_log_reserve(replica->log, 1, BARRIER_BYTES) == MUSTER_OK;
+}
+
 /* A vote is asked for by the candidate itself. The answer is a candidate's: before it looks whether
  * it is one, libraft reads a candidate's field, which is a part of an address or of an id in the
  * other states, and would begin the term of a late answer to a pre-vote. */
-static bool concerns(const struct mst_replica *replica, uint64_t peer,
+static bool concerns(struct mst_replica *replica, uint64_t peer,
                      const struct mst_replica_message *message)
 {
-    return message->type == MST_REPLICA_VOTE          ? message->vote.candidate == peer
-           : message->type == MST_REPLICA_VOTE_RESULT ? replica->state == RAFT_CANDIDATE
-                                                      : true;
+    if (message->type == MST_REPLICA_VOTE) {
+        return message->vote.candidate == peer;
+    }
+    if (message->type == MST_REPLICA_VOTE_RESULT) {
+        return replica->state == RAFT_CANDIDATE &&
+               (!message->vote_result.granted || may_win(replica));
+    }
+    return true;
 }
 
 void mst_replica_receive(struct mst_replica *replica, uint64_t now_ns, uint64_t peer,
