@@ -262,6 +262,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     }
     config.lease_ns = (uint64_t)mst_cli_number(cli, "lease") * NS_PER_MS;
     config.history = (uint64_t)mst_cli_number(cli, "history");
+    config.straggler_percent = (uint64_t)mst_cli_number(cli, "straggler_percent");
     config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
     config.http = mst_cli_text(cli, "http");
     config.job = mst_cli_text(cli, "job");

@@ -405,6 +405,13 @@ static uint32_t bit(uint32_t endpoint)
     return UINT32_C(1) << endpoint;
 }
 
+void mst_client_report(struct mst_client *client, const struct mst_rank_progress *list,
+                       uint32_t count)
+{
+    client->renew.request.renew.progress = list;
+    client->renew.request.renew.count = count < MST_PROGRESS_MAX ? count : MST_PROGRESS_MAX;
+}
+
 void mst_client_endpoints(struct mst_client *client, uint32_t count, const uint32_t was[])
 {
     uint32_t endpoint = client->endpoint, tried = 0;

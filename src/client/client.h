@@ -85,6 +85,11 @@ void mst_client_connected(struct mst_client *client, uint64_t now_ns);
 void mst_client_disconnected(struct mst_client *client,
                              uint64_t now_ns); /* or the attempt failed */
 
+/* An agent: what the renewals from now on say of its ranks. `list` is borrowed until the next call
+ * of this or the end of the client, and may change in between. */
+void mst_client_report(struct mst_client *client, const struct mst_rank_progress *list,
+                       uint32_t count);
+
 /* The list of endpoints is another one: of `count`, and the earlier number of endpoint i is was[i],
  * or ENDPOINT_NEW. The current one must be among them; it goes on under its new number. */
 void mst_client_endpoints(struct mst_client *client, uint32_t count, const uint32_t was[]);

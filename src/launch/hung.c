@@ -20,6 +20,7 @@ static void on_look(uv_timer_t *timer)
 
     job->hung.monitor.held = mst_stall_owed(&job->session.stall, job->session.client);
     next_ns = mst_monitor_look(&job->hung.monitor, now_ns);
+    mst_progress_report_set(&job->hung.report, job->session.client, &job->hung.monitor);
     if (next_ns != UINT64_MAX) { /* a timer may ring in the millisecond before */
         (void)uv_timer_start(timer, on_look, (next_ns - now_ns) / NS_PER_MS + 1, 0);
     }
@@ -115,8 +116,11 @@ void mst_hung_watch(struct mst_place *place)
     if (job->end.how != MST_GOES_ON) {
         return;
     }
-    *one = (struct mst_watched){
-        .tag = place->slot, .page = place->process->page, .pid = place->process->pid, .pidfd = -1};
+    *one = (struct mst_watched){.tag = place->slot,
+                                .index = place->process->index,
+                                .page = place->process->page,
+                                .pid = place->process->pid,
+                                .pidfd = -1};
     mst_monitor_add(&job->hung.monitor, one);
     if (!uv_is_active((uv_handle_t *)&job->hung.look)) {
         (void)uv_timer_start(&job->hung.look, on_look, 0, 0);

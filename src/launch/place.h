@@ -13,6 +13,7 @@
 
 #include <uv.h>
 
+#include "launch/hang/progress.h"
 #include "launch/process.h"
 #include "process/environment.h"
 
@@ -75,6 +76,7 @@ bool mst_variables_of(struct mst_environment *environment, const struct mst_plac
 struct mst_hung {
     struct mst_monitor monitor;
     uv_timer_t look; /* at the progress pages */
+    struct mst_progress_report report;
 };
 
 void mst_hung_init(struct mst_run_job *job);

@@ -376,6 +376,7 @@ static int run_to_end(struct mst_run_job *job)
     run_all(job);
     mst_preempted_close(job);
     mst_session_close(&job->session); /* its callbacks wake the loop */
+    mst_progress_report_fini(&job->hung.report);
     mst_service_kill(&job->service);
     mst_nodes_forget(job);
     mst_service_forget(job);

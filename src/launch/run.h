@@ -52,6 +52,7 @@ struct mst_run_options {
     const char *lease;       /* as text for the service; NULL: its default */
     const char *http; /* where the service tells health and metrics; NULL or empty: nowhere */
     uint64_t history; /* of the service: incidents that it remembers of each job */
+    uint64_t straggler_percent;  /* of the service: how much slower one is */
     uint64_t buffered_bytes_max; /* of the service: what its connections may hold together */
     const char *record;          /* folder in which the service records; NULL or empty: none */
     uint32_t max_restarts;

@@ -80,6 +80,7 @@ static void add_all(struct flags *flags, const struct mst_run_job *job, int read
     }
     add(flags, "--http=%s", job->service.http);
     add(flags, "--history=%" PRIu64, options->history);
+    add(flags, "--straggler-percent=%" PRIu64, options->straggler_percent);
     add(flags, "--buffered-bytes-max=%" PRIu64, options->buffered_bytes_max);
     add(flags, "--record=%.4095s", options->record != NULL ? options->record : "");
     add(flags, "--job=%s", job->name);

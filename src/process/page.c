@@ -11,8 +11,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "process/proc_stat.h"
 
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(int), "a futex word is an int");
@@ -114,6 +116,98 @@ void mst_page_turn(struct mst_page *page, enum mst_page_phase phase)
     atomic_store(&page->turn, turn);
 }
 
+/* ---- the work of each step ---- */
+
+#define PINGS_MAX 8u /* between two measured steps */
+
+static uint64_t relaxed(const _Atomic uint64_t *number)
+{
+    return atomic_load_explicit(number, memory_order_relaxed);
+}
+
+static uint32_t us_of(uint64_t ns, uint64_t pings)
+{
+    uint64_t us = ns / pings / 1000;
+
+    return us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
+}
+
+static void end_step(struct mst_page_meter *meter, uint64_t pings)
+{
+    uint64_t marks = relaxed(&meter->marks), at = marks % MST_METER_STEPS;
+
+    atomic_store_explicit(&meter->work_us[at], us_of(meter->work_ns, pings), memory_order_relaxed);
+    atomic_store_explicit(&meter->section_us[at], us_of(meter->section_ns, pings),
+                          memory_order_relaxed);
+    atomic_store_explicit(&meter->covered, relaxed(&meter->covered) + pings, memory_order_relaxed);
+    atomic_store_explicit(&meter->marks, marks + 1, memory_order_release);
+    meter->work_ns = meter->section_ns = 0;
+}
+
+void mst_page_measure(struct mst_page *page, uint64_t now_ns)
+{
+    struct mst_page_meter *meter = &page->meter;
+    uint64_t turn = relaxed(&page->turn), pings = relaxed(&page->pings);
+    uint64_t passed_ns = now_ns - meter->at_ns;
+
+    meter->at_ns = now_ns;
+    if (relaxed(&meter->turn) != turn) { /* what came before belongs to no step of this attempt */
+        atomic_store_explicit(&meter->marks, 0, memory_order_relaxed);
+        atomic_store_explicit(&meter->covered, 0, memory_order_relaxed);
+        atomic_store_explicit(&meter->turn, turn, memory_order_release);
+        meter->pings = pings;
+        meter->work_ns = meter->section_ns = 0;
+        return;
+    }
+    if (relaxed(&page->waits) % 2 == 0) {
+        meter->work_ns += passed_ns;
+        meter->section_ns += relaxed(&page->section) % 2 != 0 ? passed_ns : 0;
+    }
+    if (pings != meter->pings) {
+        end_step(meter, pings - meter->pings);
+        meter->pings = pings;
+    }
+}
+
+static uint32_t median_of(const _Atomic uint32_t *steps, uint32_t count)
+{
+    uint32_t sorted[MST_METER_STEPS];
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t step = atomic_load_explicit(&steps[i], memory_order_relaxed), at = i;
+
+        for (; at > 0 && sorted[at - 1] > step; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = step;
+    }
+    return sorted[count / 2];
+}
+
+bool mst_page_measured(const struct mst_page *page, uint32_t *work_us_out, uint32_t *section_us_out)
+{
+    const struct mst_page_meter *meter = &page->meter;
+    uint64_t marks = atomic_load_explicit(&meter->marks, memory_order_acquire);
+    uint32_t count = marks < MST_METER_STEPS ? (uint32_t)marks : MST_METER_STEPS;
+
+    if (relaxed(&meter->turn) != relaxed(&page->turn) || marks < MST_METER_LEAST ||
+        relaxed(&meter->covered) / marks > PINGS_MAX) {
+        return false;
+    }
+    *work_us_out = median_of(meter->work_us, count);
+    *section_us_out = median_of(meter->section_us, count);
+    return true;
+}
+
+static uint64_t now_of(void)
+{
+    struct timespec now;
+
+    return clock_gettime(CLOCK_MONOTONIC, &now) == 0
+               ? (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec
+               : 0;
+}
+
 void mst_page_wait_begin(struct mst_page *page, const char *what)
 {
     size_t size = what != NULL ? strnlen(what, sizeof page->waits_for - 1) : 0;
@@ -122,7 +216,7 @@ void mst_page_wait_begin(struct mst_page *page, const char *what)
         memcpy(page->waits_for, what, size);
     }
     page->waits_for[size] = '\0';
-    mst_page_wait_end(page); /* the count grows at both ends */
+    mst_page_wait_end(page); /* the count grows, and the time is measured, at both ends */
 }
 
 void mst_page_wait_end(struct mst_page *page)
@@ -130,6 +224,7 @@ void mst_page_wait_end(struct mst_page *page)
     uint64_t waits =
         atomic_load_explicit(&page->waits, memory_order_relaxed); /* written here only */
 
+    mst_page_measure(page, now_of());
     atomic_store_explicit(&page->waits, waits + 1, memory_order_release);
 }
 

@@ -19,6 +19,21 @@
 
 #include "muster/status.h"
 
+/* The work of each step, as the function's thread measures it: at both ends of a wait in muster and
+ * of a declared section it adds the time since the last of these. The first of them after a ping
+ * ends a step, so a step always ends at the same place of a loop. Costs two looks at the clock for
+ * a wait or a section, and nothing for a ping. */
+#define MST_METER_STEPS 16u
+struct mst_page_meter {
+    _Atomic uint64_t turn;    /* in which it was measured */
+    _Atomic uint64_t marks;   /* steps that were measured in this turn, and... */
+    _Atomic uint64_t covered; /* ...the pings in them */
+    /* Of one ping in microseconds; a step is at its number modulo the room: the time outside waits,
+     * and of that the part in declared sections. */
+    _Atomic uint32_t work_us[MST_METER_STEPS], section_us[MST_METER_STEPS];
+    uint64_t at_ns, pings, work_ns, section_ns; /* of the step so far; the rank's own */
+};
+
 struct mst_page {
     uint32_t version;
     uint32_t size; /* of this structure, as the one who made the page knew it */
@@ -66,6 +81,7 @@ struct mst_page {
     char waits_for[64]; /* "barrier 'step'", for people: may be torn; its last byte is always 0 */
     _Atomic uint64_t
         start; /* of `pid` (process/proc_stat.h), and written before it; 0: not known */
+    struct mst_page_meter meter;
 };
 
 /* Where the rank stands in muster_restart_run. */
@@ -113,6 +129,17 @@ void mst_page_turn(struct mst_page *page, enum mst_page_phase phase);
  * and is done with that. They do not nest. */
 void mst_page_wait_begin(struct mst_page *page, const char *what);
 void mst_page_wait_end(struct mst_page *page);
+
+/* The rank's function's thread: a wait or a declared section is about to begin or end at this
+ * moment of the monotonic clock. mst_page_wait_begin and _end call it themselves. */
+void mst_page_measure(struct mst_page *page, uint64_t now_ns);
+
+/* The agent: the medians of the steps that were measured in the present turn, at most the last
+ * MST_METER_STEPS; a loop that has no sections has none in `section_us_out`. False: fewer than
+ * MST_METER_LEAST, or with so many pings between two that other waits must lie in between. */
+#define MST_METER_LEAST 8u
+bool mst_page_measured(const struct mst_page *page, uint32_t *work_us_out,
+                       uint32_t *section_us_out);
 
 /* The futex word of `alive`: the holder's thread id and the kernel's two bits. */
 _Atomic uint32_t *mst_page_word(struct mst_page *page);

@@ -48,6 +48,29 @@ static const struct mst_field operation_rows[] = {
 static const struct mst_message operation_message = {
     .name = "Operation", ROWS(operation_rows), .size = sizeof(struct mst_write), .bounded = BIT(1)};
 
+#define OF struct mst_rank_progress
+static const struct mst_field progress_rows[] = {
+    ROW(1, UINT32, index, index),
+    ROW(2, UINT64, pid, pid),
+    ROW(3, UINT64, generation, generation),
+    ROW(4, SINT64, step, step),
+    ROW(5, BOOL, stepped, stepped),
+    ROW(6, UINT32, rate, rate),
+    ROW(7, UINT32, quiet_ms, quiet_ms),
+    BOUNDED(8, ENUM, work, work, MST_WORK_NONE, MST_WORK_CPU, NULL),
+    ROW(9, UINT32, work_us, work_us),
+    ROW(10, UINT32, share, share),
+    ROW(11, BYTES, section, section),
+    ROW(12, UINT32, behind, behind),
+    ROW(13, UINT32, slower, slower),
+    ROW(14, BOOL, straggler, straggler),
+};
+#undef OF
+static const struct mst_message progress_message = {.name = "Progress",
+                                                    ROWS(progress_rows),
+                                                    .size = sizeof(struct mst_rank_progress),
+                                                    .bounded = BIT(8)};
+
 #define OF struct mst_request
 static const struct mst_field open_rows[] = {
     ROW(1, FIXED64, token_high, open.token.high),
@@ -77,7 +100,11 @@ static const struct mst_field join_rows[] = {
 };
 static const struct mst_message join_message = {.name = "Join", ROWS(join_rows)};
 
-static const struct mst_message renew_message = {.name = "Renew"};
+static const struct mst_field renew_rows[] = {
+    PARTS(1, progress, progress, renew.progress, renew.count, MST_PROGRESS_MAX,
+          "more ranks than a renewal may have:"),
+};
+static const struct mst_message renew_message = {.name = "Renew", ROWS(renew_rows)};
 static const struct mst_message leave_message = {.name = "Leave"};
 
 static const struct mst_field cancel_rows[] = {
@@ -308,6 +335,7 @@ static const struct mst_field item_rows[] = {
     ROW(18, UINT64, since_ms, since_ms),
     ARRAY(19, UINT32, missing, missing, missing_count, MST_NAMES_MAX,
           "more names than a round may have:"),
+    PART_IF(20, progress, progress, progress, has_progress),
 };
 #undef OF
 static const struct mst_message item_message = {

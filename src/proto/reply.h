@@ -110,7 +110,9 @@ enum mst_incident_kind {
     MST_INCIDENT_NOTICE = 6,  /* of preemption: who.index, without one the whole job; value */
     MST_INCIDENT_SAVED = 7,   /* expected: ranks that saved the step for it; step */
     MST_INCIDENT_SERVICE = 8, /* the service began again */
-    MST_INCIDENT_LAST = MST_INCIDENT_SERVICE
+    MST_INCIDENT_STRAGGLER = 9, /* who; total: its work in a step, in thousandths of the median;
+                                   step. Once for a rank of a generation */
+    MST_INCIDENT_LAST = MST_INCIDENT_STRAGGLER
 };
 
 struct mst_item {
@@ -132,6 +134,8 @@ struct mst_item {
     uint64_t since_ms;       /* 1 + how long it is so; 0: not known */
     const uint32_t *missing; /* of a round: indices, the first MST_NAMES_MAX */
     uint32_t missing_count;
+    bool has_progress;
+    struct mst_rank_progress progress; /* MEMBER, of a rank whose agent reports it */
 };
 
 struct mst_reply {

@@ -155,6 +155,32 @@ enum {
     MST_CAUSE_LAST = MST_CAUSES - 1
 };
 
+/* How the work of a step is measured. */
+enum mst_work {
+    MST_WORK_NONE = 0,
+    MST_WORK_SECTIONS = 1, /* the time in declared sections */
+    MST_WORK_WAITS = 2,    /* the time outside blocking calls of muster */
+    MST_WORK_CPU = 3       /* the time in which the function's thread ran, or waited for a CPU */
+};
+
+/* How far a rank is, as its agent sees it: for people, nothing is decided by it. */
+struct mst_rank_progress {
+    uint32_t index;
+    enum mst_work work;
+    uint64_t pid, generation; /* generation 0: not known, and so is the rest */
+    int64_t step;             /* the last that it reported; not `stepped`: how often it pinged */
+    uint32_t rate;            /* of `step`: in 1000 s */
+    uint32_t quiet_ms;        /* since its last sign of progress */
+    uint32_t work_us, share;  /* of one step: the median, and thousandths of the step's time */
+    struct mst_slice section; /* the one it is in; empty: none */
+    /* The service's: steps behind the median rank; its work in thousandths of the median, 0: not
+     * compared. */
+    uint32_t behind, slower;
+    bool stepped, straggler;
+};
+
+#define MST_PROGRESS_MAX 1024u /* ranks in one RENEW */
+
 struct mst_request {
     /* The session numbers its requests from 1. An OPEN carries the number of the next request and
      * does not use it up, so that opening again and again leaves the window as it is. */
@@ -175,6 +201,10 @@ struct mst_request {
                                there were more: a member without a rank is told of the next one at
                                once, as a spare */
         } join;
+        struct {
+            const struct mst_rank_progress *progress; /* of an agent: of its ranks */
+            uint32_t count;
+        } renew;
         struct {
             uint64_t id;
         } cancel;

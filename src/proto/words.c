@@ -28,6 +28,16 @@ const char *mst_state_word(enum mst_state state)
     return WORD(words, state);
 }
 
+const char *mst_work_word(enum mst_work work)
+{
+    static const char *const words[] = {[MST_WORK_NONE] = "none",
+                                        [MST_WORK_SECTIONS] = "sections",
+                                        [MST_WORK_WAITS] = "waits",
+                                        [MST_WORK_CPU] = "cpu"};
+
+    return WORD(words, work);
+}
+
 /* ---- causes ---- */
 
 enum shown { HIDDEN, SET, ALWAYS };

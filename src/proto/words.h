@@ -10,6 +10,8 @@
 
 const char *mst_role_word(enum mst_role role);
 const char *mst_state_word(enum mst_state state);
+/* How the work of a step is measured: "sections", "waits", "cpu"; "none". */
+const char *mst_work_word(enum mst_work work);
 const char *mst_cause_word(enum mst_cause cause);
 
 struct mst_caused {

@@ -12,7 +12,7 @@ struct mst_items_block {
 static size_t bytes_of(const struct mst_item *item)
 {
     return item->missing_count * sizeof *item->missing + item->name.size + item->value.size +
-           item->who.host.size + 3;
+           item->who.host.size + item->progress.section.size + 4;
 }
 
 static struct mst_slice lay(char **at, struct mst_slice bytes)
@@ -88,6 +88,7 @@ bool mst_items_add(struct mst_items *items, const struct mst_item *from, size_t 
         item.name = lay(&at, item.name);
         item.value = lay(&at, item.value);
         item.who.host = lay(&at, item.who.host);
+        item.progress.section = lay(&at, item.progress.section);
         items->items[items->count++] = item;
     }
     return true;

@@ -40,6 +40,45 @@ const struct mst_item *mst_status_job(const struct mst_status *status)
     return NULL;
 }
 
+/* ---- progress ---- */
+
+static int compare_rates(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+static uint32_t middle_of(uint32_t *rates, size_t count)
+{
+    if (count == 0) {
+        return 0;
+    }
+    qsort(rates, count, sizeof(*rates), compare_rates);
+    return rates[(count - 1) / 2];
+}
+
+uint32_t mst_status_rate(const struct mst_status *status)
+{
+    const struct mst_item *job = mst_status_job(status);
+    uint32_t *rates = malloc(status->members.count * sizeof(*rates) + 1);
+    uint32_t rate;
+    size_t count = 0;
+
+    for (size_t i = 0; rates && i < status->members.count; i++) {
+        const struct mst_item *member = &status->members.items[i];
+        const struct mst_rank_progress *progress = &member->progress;
+
+        if (job && member->has_progress && progress->generation == job->number &&
+            (progress->stepped || progress->step > 0)) {
+            rates[count++] = progress->rate;
+        }
+    }
+    rate = middle_of(rates, count);
+    free(rates);
+    return rate;
+}
+
 /* ---- missing ranks ---- */
 
 static bool is_here(enum mst_state state)
@@ -198,6 +237,30 @@ static json_t *since_json(const struct mst_item *item)
     return item->since_ms > 0 ? number_json(item->since_ms - 1) : json_null();
 }
 
+/* A rank of which no agent reports any is without it. */
+static json_t *progress_json(const struct mst_item *member)
+{
+    const struct mst_rank_progress *progress = &member->progress;
+    bool works = progress->work != MST_WORK_NONE && progress->work_us > 0;
+    json_t *object = member->has_progress ? json_object() : NULL;
+    bool good =
+        put(object, "generation", number_json(progress->generation)) &&
+        put(object, "step", progress->stepped ? json_integer(progress->step) : json_null()) &&
+        put(object, "pings", progress->stepped ? json_null() : json_integer(progress->step)) &&
+        put(object, "steps_per_s", json_real((double)progress->rate / 1000)) &&
+        put(object, "behind", number_json(progress->behind)) &&
+        put(object, "quiet_ms", number_json(progress->quiet_ms)) &&
+        put(object, "section",
+            progress->section.size > 0 ? text_json(progress->section) : json_null()) &&
+        put(object, "work", json_string(mst_work_word(progress->work))) &&
+        put(object, "work_ms", works ? json_real((double)progress->work_us / 1000) : json_null()) &&
+        put(object, "slower",
+            progress->slower > 0 ? json_real((double)progress->slower / 1000) : json_null()) &&
+        put(object, "straggler", json_boolean(progress->straggler));
+
+    return !member->has_progress ? json_null() : good ? object : drop(object);
+}
+
 static json_t *member_json(const struct mst_item *member)
 {
     const struct mst_who *who = &member->who;
@@ -217,7 +280,8 @@ static json_t *member_json(const struct mst_item *member)
         put(object, "node", number_but_json(who->node, MST_NODE_NONE)) &&
         put(object, "text", text_json(member->value)) &&
         put(object, "waits_at", member->name.size > 0 ? text_json(member->name) : json_null()) &&
-        put(object, "waits_number", number_json(member->name.size > 0 ? member->number : 0));
+        put(object, "waits_number", number_json(member->name.size > 0 ? member->number : 0)) &&
+        put(object, "progress", progress_json(member));
 
     return good ? object : drop(object);
 }
@@ -444,6 +508,28 @@ static json_t *list_json(const struct mst_items *items, json_t *(*one)(const str
     return list;
 }
 
+/* Of the ranks of which a step and a rate are known. */
+static json_t *rate_json(const struct mst_status *status)
+{
+    uint32_t rate = mst_status_rate(status);
+
+    return rate > 0 ? json_real((double)rate / 1000) : json_null();
+}
+
+static json_t *stragglers_json(const struct mst_status *status)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < status->members.count; i++) {
+        const struct mst_item *member = &status->members.items[i];
+
+        if (member->has_progress && member->progress.straggler) {
+            append(&list, number_json(member->who.index));
+        }
+    }
+    return list;
+}
+
 static json_t *missing_json(const struct mst_status *status)
 {
     json_t *list = json_array();
@@ -483,6 +569,8 @@ static json_t *status_json(const struct mst_status *status)
            put(object, "address", text_json(mst_slice_text(status->address))) &&
            put(object, "spares", number_json(mst_status_spares(status))) &&
            put(object, "missing", missing_json(status)) &&
+           put(object, "steps_per_s", rate_json(status)) &&
+           put(object, "stragglers", stragglers_json(status)) &&
            put(object, "without_muster", plain_json(status)) &&
            put(object, "members", list_json(&status->members, member_json)) &&
            put(object, "rounds", list_json(&status->rounds, round_json)) &&

@@ -298,6 +298,11 @@ void mst_story_sentence(struct mst_text *text, const struct mst_item *incident)
     case MST_INCIDENT_SERVICE:
         mst_text_add(text, "the service was started again");
         return;
+    case MST_INCIDENT_STRAGGLER:
+        mst_story_process(text, &incident->who);
+        mst_text_format(text, " is a straggler: its work in a step takes %u.%02u times the median",
+                        incident->total / 1000, incident->total % 1000 / 10);
+        return;
     }
     mst_text_add(text, "something that this version does not know");
 }
@@ -327,6 +332,8 @@ const char *mst_story_word(const struct mst_item *incident)
         return "saved";
     case MST_INCIDENT_SERVICE:
         return "service-restarted";
+    case MST_INCIDENT_STRAGGLER:
+        return "straggler";
     }
     return "unknown";
 }

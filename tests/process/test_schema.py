@@ -309,7 +309,7 @@ def test_a_value_out_of_bounds_is_refused_by_its_name(driver, schema):
             bounds = [int(word) for word in table[name][field.number][4:]]
             if not bounds or TYPES[field.type] not in ("enum", "uint32", "sint32"):
                 continue
-            (root, way), = [(root, way) for root, full in ROOTS.items()
+            (root, way), *_ = [(root, way) for root, full in ROOTS.items()
                             if (way := path_to(schema, full, name)) is not None]
             for value in range(max(bounds[0] - 1, -2), bounds[1] + 2):
                 if value < 0 and TYPES[field.type] != "sint32":

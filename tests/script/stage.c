@@ -146,6 +146,7 @@ void stage_init(struct stage *stage, FILE *out)
     stage->config = (struct mst_core_config){.lease_ns = (uint64_t)lease->standard * ms_ns,
                                              .limits = mst_limits_default,
                                              .history = 32,
+                                             .straggler_percent = 20,
                                              .trace = narrate,
                                              .trace_ctx = stage};
 }

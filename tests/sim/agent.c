@@ -9,6 +9,7 @@
 #include "sim.h"
 
 #define DEATHS_MAX 8u
+#define PROGRESS_MAX 8u
 
 struct death {
     uint64_t at_ns; /* when it is told; SIM_NEVER: being told */
@@ -28,6 +29,7 @@ struct sim_agent {
     uint64_t look_ns;  /* when it looks at the pages of its ranks */
     uint64_t after;
     bool joined;
+    struct mst_rank_progress progress[PROGRESS_MAX]; /* in its renewals */
 };
 
 /* ---- the process ----------------------------------------------------------------------------- */
@@ -79,6 +81,34 @@ static void watch(struct sim *sim, struct sim_proc *proc)
     (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, &request, SIM_NEVER, &agent->watch_tag);
 }
 
+/* Whatever it says of any rank, in its renewals, decides nothing: the journal does not have it, and
+ * its copies of the state are the same. */
+static void report_progress(struct sim *sim, struct sim_proc *proc)
+{
+    struct mst_rank_progress *list = proc->agent->progress;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < sim->proc_count && count < PROGRESS_MAX; i++) {
+        const struct sim_proc *rank = sim->procs[i];
+
+        if (rank->kind == SIM_RANK && rank->job == proc->job && rank->alive && rank->started) {
+            list[count++] = (struct mst_rank_progress){
+                .index = rank->member.index,
+                .pid = rank->pid,
+                .generation = rank->fn.view.generation,
+                .step = (int64_t)rank->page.pings,
+                .stepped = true,
+                .rate = 1000,
+                .work = MST_WORK_WAITS,
+                .work_us = 1000 * (1 + (uint32_t)rank->pid % 3),
+                .share = 900,
+                .section = mst_slice_text(rank->pid % 2 == 0 ? "forward" : ""),
+            };
+        }
+    }
+    mst_client_report(proc->client, list, count);
+}
+
 void sim_agent_step(struct sim *sim, struct sim_proc *proc)
 {
     struct sim_agent *agent = proc->agent;
@@ -91,6 +121,7 @@ void sim_agent_step(struct sim *sim, struct sim_proc *proc)
         agent->watch_ns = SIM_NEVER;
         watch(sim, proc);
     }
+    report_progress(sim, proc);
     if (agent->look_ns <= sim->now_ns) {
         agent->look_ns = sim_pages_look(sim, proc);
     }

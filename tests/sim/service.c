@@ -34,6 +34,7 @@ struct mst_core_config sim_service_config(struct sim *sim)
     return (struct mst_core_config){.lease_ns = sim->plan.lease_ns,
                                     .limits = sim->service.limits,
                                     .history = 20,
+                                    .straggler_percent = 20,
                                     .trace = trace,
                                     .trace_ctx = sim,
                                     /* Another one each time: it must make no difference. */

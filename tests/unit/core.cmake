@@ -15,6 +15,7 @@ mst_test(seating_test SOURCES seating_test.c LINK core_fixture mst_core mst_pani
 mst_test(watch_test SOURCES watch_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(session_test SOURCES session_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(cut_test SOURCES cut_test.c LINK core_fixture mst_core mst_panic_abort)
+mst_test(straggler_test SOURCES straggler_test.c LINK core_fixture mst_core mst_hang mst_process mst_panic_abort)
 mst_test(node_test SOURCES node_test.c LINK core_fixture mst_core mst_panic_abort)
 add_library(history STATIC history.c)
 target_include_directories(history PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})

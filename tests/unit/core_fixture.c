@@ -117,6 +117,7 @@ static bool run_once(fixture_scenario *scenario, void (*prepare)(struct mst_core
     f->config = (struct mst_core_config){.lease_ns = FIXTURE_LEASE_MS * ms_ns,
                                          .limits = mst_limits_default,
                                          .history = 20,
+                                         .straggler_percent = 20,
                                          .trace = trace,
                                          .trace_ctx = f};
     f->now_ns = 5000 * ms_ns;

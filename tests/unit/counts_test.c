@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the core counts, and looking at it without being anybody. */
+#include "base/time.h"
 #include "core_fixture.h"
 #include "proto/heartbeat.h"
 #include "proto/notice.h"
@@ -196,6 +197,51 @@ static void leases_and_leaving(struct fixture *f)
     EXPECT_INT(f, look_at(f).members[MST_SILENT], 1);
 }
 
+static void seal(struct fixture *f, struct client *rank)
+{
+    struct mst_request request = fixture_round(1, "seal", 0);
+
+    request.round.seal = true;
+    request.round.on_loss = MST_PROCEED;
+    fixture_send(f, rank, request);
+}
+
+static uint64_t away_ms(const struct fixture *f, enum mst_cause cause)
+{
+    struct mst_job_look look = look_at(f);
+
+    return look.counts ? look.counts->away_ns[cause] / NS_PER_MS : 0;
+}
+
+/* A rank runs for 5 s and is killed. The time until the others are in the next generation counts
+ * under the status of its process, which arrives later; while it lasts, it is known as well. */
+static void time_without_all_ranks_is_counted(struct fixture *f)
+{
+    struct client ranks[3], agent;
+
+    three(f, ranks, &agent);
+    fixture_pass_renewing(f, 5000);
+    EXPECT_INT(f, look_at(f).away_ns, 0);
+    EXPECT_INT(f, look_at(f).counted_ns / NS_PER_MS, 5000);
+    report(f, &agent, &ranks[1], MST_CAUSE_GONE, 0);
+    fixture_pass_renewing(f, 2000);
+    EXPECT_INT(f, look_at(f).away_ns / NS_PER_MS, 2000);
+    EXPECT_INT(f, look_at(f).away_cause, MST_CAUSE_GONE);
+    seal(f, &ranks[0]);
+    fixture_pass_renewing(f, 500);
+    seal(f, &ranks[2]);
+    EXPECT_INT(f, look_at(f).generation, 2);
+    EXPECT_INT(f, look_at(f).away_ns, 0);
+    report(f, &agent, &ranks[1], MST_CAUSE_SIGNAL, 9);
+    EXPECT_INT(f, away_ms(f, MST_CAUSE_SIGNAL) + away_ms(f, MST_CAUSE_GONE), 2500);
+    fixture_pass_renewing(f, 1000);
+    EXPECT_INT(f, look_at(f).counted_ns / NS_PER_MS, 8500);
+    mst_core_forget_counts(f->core); /* the service began again: it counts from now on */
+    EXPECT_INT(f, away_ms(f, MST_CAUSE_SIGNAL), 0);
+    fixture_pass_renewing(f, 1000);
+    EXPECT_INT(f, look_at(f).counted_ns / NS_PER_MS, 1000);
+}
+
 /* ---- preemption ---- */
 
 static void notice(struct fixture *f, struct client *client, uint32_t index, const char *value)
@@ -363,6 +409,7 @@ SCENARIO(renewals_and_rounds)
 SCENARIO(a_loss_counts_once_by_its_status)
 SCENARIO(who_takes_the_place_settles_the_cause)
 SCENARIO(leases_and_leaving)
+SCENARIO(time_without_all_ranks_is_counted)
 SCENARIO(notices_are_counted_by_source)
 SCENARIO(an_agreement_is_counted)
 SCENARIO(failed_periods_are_counted)
@@ -393,6 +440,7 @@ int main(void)
         cmocka_unit_test(run_a_loss_counts_once_by_its_status),
         cmocka_unit_test(run_who_takes_the_place_settles_the_cause),
         cmocka_unit_test(run_leases_and_leaving),
+        cmocka_unit_test(run_time_without_all_ranks_is_counted),
         cmocka_unit_test(run_notices_are_counted_by_source),
         cmocka_unit_test(run_an_agreement_is_counted),
         cmocka_unit_test(run_failed_periods_are_counted),

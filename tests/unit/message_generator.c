@@ -230,6 +230,35 @@ static void make_watch(struct message_generator *generator, struct mst_request *
     request->watch.node = (uint32_t)number(generator);
 }
 
+static void make_progress(struct message_generator *generator, struct mst_rank_progress *progress)
+{
+    *progress = (struct mst_rank_progress){
+        .index = number32(generator),
+        .work = (enum mst_work)below(generator, MST_WORK_CPU + 1),
+        .pid = number(generator),
+        .generation = number(generator),
+        .step = signed_number(generator),
+        .rate = number32(generator),
+        .quiet_ms = number32(generator),
+        .work_us = number32(generator),
+        .share = number32(generator),
+        .section = bytes_of(generator),
+        .behind = number32(generator),
+        .slower = number32(generator),
+        .stepped = coin(generator),
+        .straggler = coin(generator),
+    };
+}
+
+static void make_renew(struct message_generator *generator, struct mst_request *request)
+{
+    request->renew.count = (uint32_t)below(generator, GENERATOR_MANY + 1);
+    request->renew.progress = request->renew.count > 0 ? generator->ranks : NULL;
+    for (uint32_t i = 0; i < request->renew.count; i++) {
+        make_progress(generator, &generator->ranks[i]);
+    }
+}
+
 static void make_round_members(struct message_generator *generator, struct mst_request *request)
 {
     request->round_members.generation = number(generator);
@@ -276,6 +305,8 @@ const struct mst_request *message_generator_request_of(struct message_generator 
         request->join.heard = number(generator);
         break;
     case MST_RENEW:
+        make_renew(generator, request);
+        break;
     case MST_LEAVE:
         break;
     case MST_CANCEL:
@@ -398,6 +429,10 @@ static void make_item(struct message_generator *generator, struct mst_item *item
             generator->missing[i] = number32(generator);
         }
         item->missing = generator->missing;
+    }
+    item->has_progress = below(generator, 4) == 0;
+    if (item->has_progress) {
+        make_progress(generator, &item->progress);
     }
     if (coin(generator)) {
         make_who(generator, &item->who);
@@ -524,6 +559,25 @@ static bool key_requests_equal(const struct mst_request *a, const struct mst_req
            mst_slice_equal(a->watch.prefix, b->watch.prefix);
 }
 
+static bool progress_equal(const struct mst_rank_progress *a, const struct mst_rank_progress *b)
+{
+    return a->index == b->index && a->work == b->work && a->pid == b->pid &&
+           a->generation == b->generation && a->step == b->step && a->rate == b->rate &&
+           a->quiet_ms == b->quiet_ms && a->work_us == b->work_us && a->share == b->share &&
+           mst_slice_equal(a->section, b->section) && a->behind == b->behind &&
+           a->slower == b->slower && a->stepped == b->stepped && a->straggler == b->straggler;
+}
+
+static bool renewals_equal(const struct mst_request *a, const struct mst_request *b)
+{
+    bool equal = a->renew.count == b->renew.count;
+
+    for (uint32_t i = 0; equal && i < a->renew.count; i++) {
+        equal = progress_equal(&a->renew.progress[i], &b->renew.progress[i]);
+    }
+    return equal;
+}
+
 static bool reports_equal(const struct mst_request *a, const struct mst_request *b)
 {
     if (a->command == MST_FAULT) {
@@ -545,6 +599,7 @@ static bool parameters_equal(const struct mst_request *a, const struct mst_reque
     case MST_JOIN:
         return a->join.spare == b->join.spare && a->join.heard == b->join.heard;
     case MST_RENEW:
+        return renewals_equal(a, b);
     case MST_LEAVE:
         return true;
     case MST_CANCEL:
@@ -641,6 +696,8 @@ static bool items_equal(const struct mst_reply *a, const struct mst_reply *b)
                 x->told_by == y->told_by && x->total == y->total &&
                 x->interrupt_ms == y->interrupt_ms && x->gather_ms == y->gather_ms &&
                 x->step == y->step && x->since_ms == y->since_ms && missing_equal(x, y) &&
+                x->has_progress == y->has_progress &&
+                (!x->has_progress || progress_equal(&x->progress, &y->progress)) &&
                 mst_slice_equal(x->name, y->name) && mst_slice_equal(x->value, y->value) &&
                 who_equal(&x->who, &y->who);
     }

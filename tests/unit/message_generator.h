@@ -28,6 +28,7 @@ struct message_generator {
     uint32_t participants[GENERATOR_MANY];
     struct mst_item items[GENERATOR_MANY];
     uint32_t missing[MST_NAMES_MAX]; /* of each of them */
+    struct mst_rank_progress ranks[GENERATOR_MANY];
     unsigned char pool[GENERATOR_POOL];
 };
 

@@ -108,6 +108,22 @@ bool mst_diagnose_cpu(pid_t pid, uint64_t thread, uint64_t *cpu_ns_out)
     return runs;
 }
 
+bool mst_diagnose_wanted(pid_t pid, uint64_t thread, uint64_t *wanted_ns_out)
+{
+    char line[96];
+    char *end;
+    uint64_t ran_ns, waited_ns;
+
+    read_file(pid, thread, "schedstat", line, sizeof line);
+    ran_ns = strtoull(line, &end, 10);
+    if (end == line) {
+        return mst_diagnose_cpu(pid, thread, wanted_ns_out);
+    }
+    waited_ns = strtoull(end, NULL, 10);
+    *wanted_ns_out = ran_ns + waited_ns;
+    return true;
+}
+
 /* The name of the call, or else of the place in the kernel. */
 static void name_place(pid_t pid, uint64_t thread, char *text, size_t room)
 {

@@ -13,6 +13,10 @@
 /* The processor time it has used, in steps of a clock tick. False: it cannot be looked at. */
 bool mst_diagnose_cpu(pid_t pid, uint64_t thread, uint64_t *cpu_ns_out);
 
+/* The time for which it ran, or waited for a processor where the kernel tells that. False: it
+ * cannot be looked at. */
+bool mst_diagnose_wanted(pid_t pid, uint64_t thread, uint64_t *wanted_ns_out);
+
 /* "running", "stopped by a signal", "frozen", "blocked in futex (sleeping)". It is running too when
  * it used a tenth of the `wall_ns` (0: unknown) since it had used `cpu_ns`. */
 void mst_diagnose_thread(pid_t pid, uint64_t thread, uint64_t cpu_ns, uint64_t wall_ns, char *text,

@@ -85,6 +85,7 @@ static void look(const struct mst_monitor *monitor, struct mst_watched *one, uin
     }
     one->found = mst_hang_look(&one->hang, now_ns, &sample);
     look_at_cpu(one, now_ns);
+    mst_pace_look(&one->pace, one->page, mst_watched_pid(one), now_ns);
 }
 
 static void look_at_all(struct mst_monitor *monitor, uint64_t now_ns)

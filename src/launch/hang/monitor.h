@@ -13,13 +13,15 @@
 #include <sys/types.h>
 
 #include "base/slice.h"
+#include "launch/hang/pace.h"
 #include "process/page.h"
 #include "restart/hang.h"
 
 /* One process: the caller's memory, which stays until it is removed. */
 struct mst_watched {
     /* Set by the caller, the others zero. */
-    uint64_t tag; /* for the caller */
+    uint64_t tag;   /* for the caller */
+    uint32_t index; /* the rank's place */
     struct mst_page *page;
     pid_t pid; /* that was started; page->pid is its own word */
     int pidfd; /* signals go there where the events have no `send`; else -1 */
@@ -38,6 +40,7 @@ struct mst_watched {
     uint64_t cpu_ns, cpu_at_ns;               /* of its thread, in the middle of a standstill */
     uint64_t signal_ns;                       /* when it gets the next one */
     uint64_t again_ns;                        /* and then how often */
+    struct mst_pace pace;
 };
 
 /* The process that opened the client, or before that the one that was started. */

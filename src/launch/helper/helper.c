@@ -37,6 +37,7 @@
 #include "client/shell/follow.h"
 #include "launch/hang/diagnose.h"
 #include "launch/hang/monitor.h"
+#include "launch/hang/progress.h"
 #include "launch/hang/stall.h"
 #include "launch/hang/waits.h"
 #include "launch/helper/notices.h"
@@ -61,6 +62,7 @@ struct helper {
     uint64_t pid;
     struct mst_monitor monitor;
     struct mst_watched watched;
+    struct mst_progress_report report;
     struct mst_waits waits;
     char why[400];    /* it is ended; written before `ended_by` is set */
     uint64_t look_ns; /* the monitor's next one */
@@ -222,6 +224,7 @@ static void monitor_begin(struct helper *helper)
 
     mst_monitor_init(&helper->monitor, &events);
     helper->watched = (struct mst_watched){.tag = helper->options->index,
+                                           .index = helper->options->index,
                                            .page = helper->page,
                                            .pid = (pid_t)helper->pid,
                                            .pidfd = helper->pid_fd};
@@ -494,6 +497,7 @@ static void loop(struct helper *helper)
         overdue_look(helper, now_ns);
         helper->monitor.held = mst_stall_owed(&helper->stall, helper->client);
         helper->look_ns = mst_monitor_look(&helper->monitor, now_ns);
+        mst_progress_report_set(&helper->report, helper->client, &helper->monitor);
         if (is_over(helper, now_ns)) {
             return;
         }
@@ -585,6 +589,7 @@ int mst_helper(const struct mst_helper_options *options)
     }
     mst_death_free(helper.death);
     session_close(&helper);
+    mst_progress_report_fini(&helper.report);
     mst_page_unmap(helper.page);
     if (helper.bell >= 0) {
         (void)close(helper.bell);

@@ -275,6 +275,7 @@ static void section_show(muster_restart *restart, uint64_t change)
     struct mst_page *page = restart->page;
     uint64_t section = atomic_load_explicit(&page->section, memory_order_relaxed);
 
+    mst_page_measure(page, mst_lib_now_ns());
     if (restart->depth > 0) {
         const struct mst_run_section *innermost = &restart->sections[restart->depth - 1];
 

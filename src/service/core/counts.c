@@ -129,6 +129,22 @@ void mst_counts_restart(struct mst_job *job, const struct mst_round *seal)
     mst_histogram_add(&restarts[MST_PHASE_TOTAL], now_ns - called_ns, 1);
 }
 
+/* A service that began again meanwhile knows of the time since then. */
+uint64_t mst_counts_away_now(const struct mst_job *job)
+{
+    uint64_t from_ns = mst_later(job->interrupted_ns, job->counts.since_ns);
+
+    return job->attention == MST_INTERRUPT && from_ns != 0 ? job->core->now_ns - from_ns : 0;
+}
+
+void mst_counts_back(struct mst_job *job)
+{
+    job->away_ns = mst_counts_away_now(job);
+    if (job->counts.since_ns == 0) {
+        job->counts.since_ns = job->core->now_ns;
+    }
+}
+
 void mst_counts_write(struct mst_counts *counts, const struct mst_request *request,
                       muster_status status)
 {
@@ -172,6 +188,6 @@ void mst_core_forget_counts(struct mst_core *core)
     mst_counts_init(&core->counts);
     MST_NAMED_EACH(struct mst_job, job, &core->jobs)
     {
-        job->counts = (struct mst_job_counts){0};
+        job->counts = (struct mst_job_counts){.since_ns = job->rank_count > 0 ? core->now_ns : 0};
     }
 }

@@ -75,6 +75,9 @@ struct mst_job_counts {
     uint64_t losses[MST_CAUSES]; /* of ranks and workers, by cause */
     /* Generations sealed after another, by the cause of its first record; NONE: newcomers alone. */
     uint64_t restarts[MST_CAUSES];
+    /* From the interruption of the ranks to the next generation, by the same cause as the restart;
+     * and since when all this is counted, 0: since no generation yet. */
+    uint64_t away_ns[MST_CAUSES], since_ns;
     uint64_t heartbeat_failures; /* periods of the collective heartbeat */
 };
 
@@ -91,6 +94,10 @@ void mst_counts_init(struct mst_counts *counts);
 /* Called where it is decided. */
 /* A seal; NULL: without predecessors, so without an interruption. */
 void mst_counts_restart(struct mst_job *job, const struct mst_round *seal);
+/* A generation is sealed: until now its ranks did not run since they were called. */
+void mst_counts_back(struct mst_job *job);
+/* For how long the ranks of the present generation have not run; 0: they run. */
+uint64_t mst_counts_away_now(const struct mst_job *job);
 void mst_counts_write(struct mst_counts *counts, const struct mst_request *request,
                       muster_status status);
 void mst_counts_read(struct mst_counts *counts, enum mst_command command, muster_status status,

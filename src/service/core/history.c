@@ -280,6 +280,18 @@ void mst_history_preempt(struct mst_job *job, const struct mst_key *key,
     }
 }
 
+void mst_history_straggler(const struct mst_member *member, uint32_t slower, int64_t step)
+{
+    struct mst_incident *incident = add(member->job, MST_INCIDENT_STRAGGLER);
+
+    if (incident) {
+        incident->who = mst_member_who(member);
+        incident->total = slower;
+        incident->step = step;
+        incident->host = mst_blob_keep(member->host);
+    }
+}
+
 void mst_history_resumed(struct mst_core *core)
 {
     MST_NAMED_EACH(struct mst_job, job, &core->jobs)

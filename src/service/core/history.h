@@ -23,8 +23,9 @@ struct mst_incident {
     uint32_t told_by;    /* FAULT, LOST: 1 + the agent; 0: the rank itself or the service */
     uint32_t before;     /* SEALED: the size of the generation that ended; 0: there was none */
     uint32_t after;      /* SEALED: of the new one. TOO_FEW: min_size. SAVED: ranks. NODE: ranks */
-    uint32_t total;      /* SEALED: the faults and losses of the generation that ended */
-    int64_t step;        /* SAVED */
+    /* SEALED: the faults and losses of the generation that ended. STRAGGLER: how slow, 1/1000. */
+    uint32_t total;
+    int64_t step;          /* SAVED, STRAGGLER */
     uint64_t interrupt_ns; /* SEALED: from the interruption to the first arrival at the seal */
     uint64_t gather_ns;    /* SEALED: from there to the sealing */
     struct mst_blob *host, *text;
@@ -54,6 +55,8 @@ void mst_history_too_few(struct mst_job *job, uint32_t there);
 /* A key of preemption of that name was stored: a notice, or a save. */
 void mst_history_preempt(struct mst_job *job, const struct mst_key *key,
                          const struct mst_preempt_name *name);
+/* Its work in a step in thousandths of the median, and the step that it reached. */
+void mst_history_straggler(const struct mst_member *member, uint32_t slower, int64_t step);
 void mst_history_resumed(struct mst_core *core); /* the service began again */
 
 /* ---- for a snapshot ---- */

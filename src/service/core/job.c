@@ -77,6 +77,7 @@ static void release(struct mst_job *job)
     mst_host_free_all(job);
     mst_record_clear(job);
     mst_history_clear(job);
+    mst_progress_clear(job);
     mst_mem_release(&core->mem, job->ranks);
     mst_mem_release(&core->mem, job);
 }

@@ -11,6 +11,7 @@
 #include "service/core/key.h"
 #include "service/core/member.h"
 #include "service/core/past.h"
+#include "service/core/progress.h"
 #include "service/core/record.h"
 
 struct mst_job {
@@ -75,10 +76,12 @@ struct mst_job {
     uint64_t fault_count;            /* generations that ended with a record */
     bool last_is_cause;              /* the last of them ended by the seal of this one */
     bool restart_uncounted;          /* its cause may still be refined */
+    uint64_t away_ns;                /* what is not counted yet: of the ranks before it */
     uint64_t interrupted_ns;         /* the present call for attention; 0: none, or not known */
 
     struct mst_job_counts counts;
     struct mst_history history;
+    struct mst_job_pace pace;
 };
 
 struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name);

@@ -63,6 +63,10 @@ void mst_look_jobs(struct mst_core *core, void (*fn)(void *ctx, const struct mst
                 look.members[mst_member_state(member)]++;
             }
         }
+        look.away_ns = mst_counts_away_now(job);
+        look.away_cause = job->records.total > 0 ? job->records.first[0].who.cause : MST_CAUSE_NONE;
+        look.counted_ns = job->counts.since_ns != 0 ? core->now_ns - job->counts.since_ns : 0;
+        mst_progress_job(job, &look.rate, &look.stragglers);
         fn(ctx, &look);
     }
 }

@@ -22,7 +22,11 @@ struct mst_job_look {
     struct mst_slice name;
     uint64_t generation;
     uint64_t members[MST_SPARE + 1]; /* ranks and workers, by state */
-    uint32_t saved_ranks;            /* in the last preemption that all saved for; 0: none */
+    uint64_t away_ns; /* since the ranks were interrupted, if they have not begun again; and... */
+    enum mst_cause away_cause; /* ...by what */
+    uint64_t counted_ns;       /* since which time `counts` are kept, ago; 0: since none */
+    uint64_t rate, stragglers; /* progress.h */
+    uint32_t saved_ranks;      /* in the last preemption that all saved for; 0: none */
     const struct mst_job_counts *counts;
 };
 

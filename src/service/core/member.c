@@ -169,6 +169,7 @@ void mst_member_free(struct mst_core *core, struct mst_member *member)
     mst_blob_drop(&core->mem, member->host);
     mst_blob_drop(&core->mem, member->seat.host);
     mst_blob_drop(&core->mem, member->seat.fault_text);
+    mst_progress_forget(core, member);
     mst_mem_release(&core->mem, member);
 }
 

@@ -36,6 +36,8 @@ struct mst_seat {
     uint32_t fault_told_by; /* 1 + the agent; 0: the rank itself or the service */
 };
 
+struct mst_progress_kept;
+
 struct mst_member {
     uint64_t incarnation;       /* of the newest holder; first what each round touches */
     struct mst_round *waits_at; /* borrowed: the round it contributed to last, if that is open */
@@ -64,9 +66,10 @@ struct mst_member {
     enum mst_state state;         /* that it had then, */
     uint64_t state_ns;            /* and since when; 0: not known */
     struct mst_index_node change_node, node_change_node;
-    struct mst_list in_ready; /* linked: it is ready for the next generation */
-    bool spare;               /* it was passed over, and waits */
-    bool chosen;              /* while a generation is seated */
+    struct mst_list in_ready;           /* linked: it is ready for the next generation */
+    bool spare;                         /* it was passed over, and waits */
+    bool chosen;                        /* while a generation is seated */
+    struct mst_progress_kept *progress; /* NULL: no agent has reported it; progress.h */
 };
 
 /* A loss, or a fault. */

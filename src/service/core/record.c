@@ -181,11 +181,14 @@ void mst_record_count(struct mst_job *job)
         job->restart_uncounted = false;
         job->counts.restarts[cause_of_restart(job)]++;
     }
+    job->counts.away_ns[cause_of_restart(job)] += job->away_ns;
+    job->away_ns = 0;
 }
 
 void mst_record_seal(struct mst_job *job, bool restarted)
 {
     mst_record_count(job); /* the one before */
+    mst_counts_back(job);
     job->last_is_cause = job->records.total > 0;
     if (job->last_is_cause) { /* growth keeps the records of the generation before it */
         drop(job, &job->last_records);

@@ -69,11 +69,13 @@ static void fill_member(struct mst_item *item, const struct mst_member *member)
         item->name = member->waits_at->name->named.name;
         item->number = member->waits_at->number;
     }
+    item->has_progress = mst_progress_fill(member, &item->progress);
 }
 
 static size_t member_bytes(const struct mst_member *member)
 {
-    return mst_blob_slice(member->text).size + mst_blob_slice(member->host).size;
+    return mst_blob_slice(member->text).size + mst_blob_slice(member->host).size +
+           (member->progress ? sizeof(*member->progress) : 0);
 }
 
 /* ---- pages ---- */

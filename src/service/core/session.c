@@ -302,7 +302,6 @@ muster_status mst_session_renew(struct mst_session *session, struct mst_waiter *
     struct mst_core *core = session->core;
 
     (void)waiter;
-    (void)request;
     if (mst_node_going(session)) { /* it may repeat this: the agent may renew */
         return MUSTER_ETIMEDOUT;
     }
@@ -311,6 +310,7 @@ muster_status mst_session_renew(struct mst_session *session, struct mst_waiter *
     }
     session->renewed_ns = core->now_ns;
     mst_session_heard(session);
+    mst_progress_take(session, request);
     return MUSTER_OK;
 }
 

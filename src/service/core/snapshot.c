@@ -129,7 +129,9 @@ uint64_t mst_core_kept_digest(const struct mst_core *core)
 muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_slice bytes,
                             const struct mst_core_config *config, const struct mst_mem *mem)
 {
-    struct mst_core_config kept = {.history = config->history, .secret = config->secret};
+    struct mst_core_config kept = {.history = config->history,
+                                   .straggler_percent = config->straggler_percent,
+                                   .secret = config->secret};
     struct mst_archive archive;
     struct mst_core *core;
     muster_status status;

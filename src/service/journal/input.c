@@ -23,6 +23,17 @@ unsigned mst_input_flags(const struct mst_core *core)
 
 /* ---- a REQUEST ---- */
 
+const struct mst_request *mst_input_kept(const struct mst_request *request,
+                                         struct mst_request *room)
+{
+    if (request->command != MST_RENEW || request->renew.count == 0) {
+        return request;
+    }
+    *room =
+        (struct mst_request){.id = request->id, .oldest = request->oldest, .command = MST_RENEW};
+    return room;
+}
+
 size_t mst_input_request_bytes(const struct mst_request *request)
 {
     return request->bytes.size > 0 ? request->bytes.size

@@ -35,6 +35,11 @@ muster_status mst_input_again(struct mst_core *core, struct mst_native_arena *ar
 
                               const struct mst_core_config *config);
 
+/* What a journal keeps of a request: a renewal without the progress of ranks, which is no state. It
+ * may be made in `room`. A record of what the service was fed has all of it. */
+const struct mst_request *mst_input_kept(const struct mst_request *request,
+                                         struct mst_request *room);
+
 /* The bytes of a request's record: those received, or our own encoding of the same. Fields of a
  * later version of the schema are not kept: they had no effect. 0: no such command. */
 size_t mst_input_request_bytes(const struct mst_request *request);

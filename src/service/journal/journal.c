@@ -261,12 +261,14 @@ muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
 {
     struct mst_journal_record record = {
         .type = MST_RECORD_REQUEST, .now_ns = now_ns, .conn = conn.id};
+    struct mst_request room;
+    const struct mst_request *kept = mst_input_kept(request, &room);
     muster_status status;
     unsigned char *at;
     size_t size = 0;
 
     journal->now_ns = now_ns;
-    status = prepare(journal, request, &at, &size);
+    status = prepare(journal, kept, &at, &size);
     if (status != MUSTER_OK) {
         return status;
     }
@@ -274,7 +276,7 @@ muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
     /* Without memory even for a refusal it was admitted all the same. */
     if (lasts(journal) && at) {
         record.flags = mst_input_flags(journal->core);
-        mst_input_request_write(at + MST_RECORD_HEAD, request, size);
+        mst_input_request_write(at + MST_RECORD_HEAD, kept, size);
         keep(journal, &record, size);
     }
     if (journal->listener.heard) { /* without one, an input would be filled in vain */

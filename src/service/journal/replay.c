@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "proto/native/arena.h"
+#include "proto/settings.h"
 #include "service/core/snapshot.h"
 #include "service/journal/input.h"
 
@@ -85,10 +86,17 @@ static void begin(struct replay *replay)
     }
 }
 
+/* A record does not say which one the service had. Only lines of the log follow from it. */
+static uint64_t straggler_percent(void)
+{
+    return (uint64_t)mst_setting_find("straggler_percent")->standard;
+}
+
 /* A core that was new then. */
 static muster_status begin_anew(struct replay *replay, struct mst_slice born_with)
 {
     struct mst_core_config config = {.limits = mst_limits_default,
+                                     .straggler_percent = straggler_percent(),
                                      .trace = replay->config->trace,
                                      .history = replay->config->history,
                                      .incident = replay->config->incident,
@@ -129,9 +137,11 @@ static muster_status part(struct replay *replay, const struct mst_journal_record
 
 static muster_status whole(struct replay *replay, const struct mst_journal_record *record)
 {
-    const struct mst_core_config config = {.trace = replay->config->trace,
+    const struct mst_core_config config = {.straggler_percent = straggler_percent(),
+                                           .trace = replay->config->trace,
                                            .history = replay->config->history,
                                            .incident = replay->config->incident,
+
                                            .trace_ctx = replay->config->ctx};
     struct mst_slice state = mst_buffer_content(&replay->state);
     muster_status status;

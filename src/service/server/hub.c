@@ -801,6 +801,7 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
     struct mst_core_config core = {.lease_ns = config->lease_ns,
                                    .limits = config->limits,
                                    .history = config->history,
+                                   .straggler_percent = config->straggler_percent,
                                    .trace = on_trace,
                                    .incident = on_incident,
                                    .trace_ctx = hub};

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/time.h"
 #include "os/clock.h"
 #include "os/folder.h"
 #include "process/proc_stat.h"
@@ -189,6 +190,49 @@ static void read_restarts(struct mst_exposition *out, const struct mst_figures *
 
             mst_exposition_number(out, labels, 3, figures->jobs[i].counts.restarts[cause]);
         }
+    }
+}
+
+static void read_away(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    for (size_t i = 0; i < figures->job_count; i++) {
+        for (enum mst_cause cause = MST_CAUSE_NONE; (int)cause < MST_CAUSES; cause++) {
+            const char *reason = cause == MST_CAUSE_NONE ? "newcomer" : mst_cause_word(cause);
+            uint64_t away_ns = figures->jobs[i].counts.away_ns[cause];
+            const struct mst_label labels[] = {job_label(&figures->jobs[i]),
+                                               label("kind", mst_restart_kind(cause)),
+                                               label("reason", reason)};
+
+            mst_exposition_seconds(out, labels, 3, away_ns / NS_PER_S, away_ns % NS_PER_S);
+        }
+    }
+}
+
+/* Left out of a job that has not begun: it has lost nothing yet. */
+static void read_goodput(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    for (size_t i = 0; i < figures->job_count; i++) {
+        const struct mst_job_figures *job = &figures->jobs[i];
+        const struct mst_label labels[] = {job_label(job)};
+        uint64_t whole_ms = job->counted_ns / NS_PER_MS, away_ns = 0, share;
+
+        for (unsigned cause = 0; cause < MST_CAUSES; cause++) {
+            away_ns += job->counts.away_ns[cause];
+        }
+        if (whole_ms > 0) { /* in millionths */
+            share = (whole_ms - mst_sooner(away_ns / NS_PER_MS, whole_ms)) * 1000000 / whole_ms;
+            mst_exposition_seconds(out, labels, 1, share / 1000000, share % 1000000 * 1000);
+        }
+    }
+}
+
+static void read_rate(struct mst_exposition *out, const struct mst_figures *figures)
+{
+    for (size_t i = 0; i < figures->job_count; i++) {
+        const struct mst_label labels[] = {job_label(&figures->jobs[i])};
+        uint64_t rate = figures->jobs[i].rate;
+
+        mst_exposition_seconds(out, labels, 1, rate / 1000, rate % 1000 * NS_PER_MS);
     }
 }
 

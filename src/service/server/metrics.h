@@ -15,7 +15,8 @@ struct mst_job_figures {
     uint64_t generation;
     uint64_t members[MST_SPARE + 1];
     uint64_t saved_ranks;
-    struct mst_job_counts counts;
+    uint64_t counted_ns, rate, stragglers; /* look.h */
+    struct mst_job_counts counts;          /* with the time that the ranks are away now */
 };
 
 struct mst_cluster_figures {

@@ -70,6 +70,9 @@ static void copy_job(void *ctx, const struct mst_job_look *look)
                                     .name_size = look->name.size,
                                     .generation = look->generation,
                                     .saved_ranks = look->saved_ranks,
+                                    .counted_ns = look->counted_ns,
+                                    .rate = look->rate,
+                                    .stragglers = look->stragglers,
                                     .counts = *look->counts};
     if (!job->name) {
         copying->no_memory = true;
@@ -77,6 +80,7 @@ static void copy_job(void *ctx, const struct mst_job_look *look)
     }
     memcpy(job->name, look->name.data, look->name.size);
     memcpy(job->members, look->members, sizeof job->members);
+    job->counts.away_ns[look->away_cause] += look->away_ns;
     figures->job_count++;
 }
 

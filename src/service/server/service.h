@@ -24,6 +24,7 @@ struct mst_uv_service_config {
     uint64_t lease_ns;
     struct mst_limits limits;
     uint64_t history;            /* incidents that are remembered of each job */
+    uint64_t straggler_percent;  /* core.h */
     uint64_t buffered_bytes_max; /* what all connections together may hold */
     enum mst_level log_level;
     const char *http; /* HOST:PORT of health and metrics; NULL or empty: none */

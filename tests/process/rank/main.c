@@ -8,10 +8,19 @@ static const struct {
     const char *name;
     int (*main)(int argc, char **argv);
 } kinds[] = {
-    {"agent", rank_agent}, {"calls", rank_calls},         {"fixed", rank_fixed},
-    {"hang", rank_hang},   {"heartbeat", rank_heartbeat}, {"journal", rank_journal},
-    {"loop", rank_loop},   {"preempt", rank_preempt},     {"restart", rank_restart},
-    {"run", rank_run},     {"save", rank_save},           {"soak", rank_soak},
+    {"agent", rank_agent},
+    {"calls", rank_calls},
+    {"fixed", rank_fixed},
+    {"hang", rank_hang},
+    {"heartbeat", rank_heartbeat},
+    {"journal", rank_journal},
+    {"loop", rank_loop},
+    {"pace", rank_pace},
+    {"preempt", rank_preempt},
+    {"restart", rank_restart},
+    {"run", rank_run},
+    {"save", rank_save},
+    {"soak", rank_soak},
     {"train", rank_train},
 };
 

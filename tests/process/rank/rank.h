@@ -17,6 +17,7 @@ int rank_hang(int argc, char **argv);
 int rank_heartbeat(int argc, char **argv);
 int rank_journal(int argc, char **argv);
 int rank_loop(int argc, char **argv);
+int rank_pace(int argc, char **argv);
 int rank_preempt(int argc, char **argv);
 int rank_restart(int argc, char **argv);
 int rank_run(int argc, char **argv);

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far each rank is, and which one the others wait for, in real runs of ranks/pace: the loop of a
+synchronous training, in which one rank may work longer.
+
+behaviour: restart / Stragglers
+"""
+
+import json
+import re
+import urllib.request
+
+import pytest
+
+from conftest import BUILD, WAIT_S
+from exposition import parse
+from running import Run, until
+
+RANK = BUILD / "tests" / "process" / "ranks" / "pace"
+SIZE = 8
+COMPUTE_MS = 400
+LONG = 5000  # steps: longer than any test
+
+
+@pytest.fixture
+def pace(spawn, muster, tmp_path):
+    """pace(way, slow, percent, flags...) is a run of 8 ranks."""
+
+    def start(way, slow, percent, *flags, size=SIZE, steps=LONG):
+        return Run(spawn, muster, size, *flags, rank=(RANK, way, slow, percent, COMPUTE_MS, steps, tmp_path))
+
+    return start
+
+
+def status_of(run):
+    done = run.muster("status", "-j", run.job, "--json")
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def metrics_of(run):
+    line = run.log.wait_for("muster run: health and metrics on ")
+    with urllib.request.urlopen(line.split(" on ", 1)[1] + "/metrics", timeout=WAIT_S) as answer:
+        return parse(answer.read().decode())
+
+
+def step_of(run):
+    steps = [int(line.rsplit(" ", 1)[1]) for line in run.out.having("step ")]
+    return max(steps, default=0)
+
+
+def progress(status):
+    return {
+        member["index"]: member["progress"]
+        for member in status["members"]
+        if member["role"] == "rank" and member["progress"] is not None
+    }
+
+
+def named(run):
+    """What status says when it names a straggler, and at which step of rank 0 that was."""
+
+    def look():
+        status = status_of(run)
+        return status if status and status["stragglers"] else None
+
+    return until(look, lambda: "\n".join(run.log.lines)), step_of(run)
+
+
+@pytest.mark.parametrize("way, work", [("barrier", "waits"), ("section", "sections")])
+def test_the_slow_rank_of_eight_is_named(pace, muster, way, work):
+    """Of 8 ranks that meet in each step, in muster or elsewhere with sections around their work, one
+    works 30 % longer. It alone is named by status, log, `muster why` and metrics, with what its work
+    takes; within 20 steps and the time of a renewal."""
+    run = pace(way, 5, 30, "--http", "localhost:0")
+    status, step = named(run)
+    assert status["stragglers"] == [5]
+    assert step <= 20 + 2000 // COMPUTE_MS, step
+    ranks = progress(status)
+    assert sorted(ranks) == list(range(SIZE))
+    assert [index for index, of in ranks.items() if of["straggler"]] == [5]
+    assert {of["work"] for of in ranks.values()} == {work}
+    assert ranks[5]["slower"] >= 1.2 and ranks[5]["work_ms"] >= 1.2 * COMPUTE_MS
+    text = muster("status", "-j", run.job).stdout
+    assert re.search(r"^straggler: rank 5 \(#5, node .*\), 1\.\d\d times the work of the median rank$", text, re.M), text
+    assert any("straggler #5 " in line for line in run.log.lines), run.log.lines
+    metrics = metrics_of(run)
+    assert metrics.value("muster_stragglers", job=run.job) == 1
+    assert 0.5 <= metrics.value("muster_steps_per_second", job=run.job) <= 1000 / COMPUTE_MS
+    assert metrics.value("muster_goodput_ratio", job=run.job) == 1
+    why = muster("why", "-j", run.job).stdout
+    assert re.search(r"rank 5 \(#5\) on .* is a straggler: its work in a step takes 1\.\d\d times the median", why), why
+
+
+def test_no_rank_of_even_ones_is_named(pace):
+    """8 ranks meet in each step and work equally long. For 60 steps none is named, and all have the
+    same rate, that of the job."""
+    run = pace("barrier", 99, 0)
+    seen = []
+
+    def far():
+        status = status_of(run)
+        if status is None:
+            return False
+        seen.append(status)
+        return step_of(run) >= 60
+
+    until(far, lambda: "\n".join(run.log.lines))
+    assert all(not status["stragglers"] for status in seen)
+    last = seen[-1]
+    ranks = progress(last)
+    assert sorted(ranks) == list(range(SIZE))
+    assert last["steps_per_s"] == sorted(of["steps_per_s"] for of in ranks.values())[(SIZE - 1) // 2]
+    assert all(of["section"] is None and of["generation"] == 1 for of in ranks.values())
+    assert all(0 < of["steps_per_s"] <= 1000 / COMPUTE_MS * 1.1 for of in ranks.values()), ranks
+    assert all(of["behind"] <= 2 for of in ranks.values()), ranks
+
+
+def test_a_rank_that_falls_behind_is_seen(pace):
+    """Ranks that do not meet have their own rates. The one that works three times as long falls behind
+    the median."""
+    run = pace("alone", 2, 200, size=3)
+
+    def behind():
+        status = status_of(run)
+        ranks = progress(status) if status else {}
+        return ranks if len(ranks) == 3 and ranks[2]["behind"] >= 10 else None
+
+    ranks = until(behind, lambda: "\n".join(run.log.lines))
+    assert ranks[0]["behind"] <= 3 and ranks[1]["behind"] <= 3, ranks
+    assert ranks[2]["step"] < ranks[0]["step"]
