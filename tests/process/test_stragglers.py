@@ -6,7 +6,9 @@ behaviour: restart / Stragglers
 """
 
 import json
+import os
 import re
+import signal
 import urllib.request
 
 import pytest
@@ -127,3 +129,28 @@ def test_a_rank_that_falls_behind_is_seen(pace):
     ranks = until(behind, lambda: "\n".join(run.log.lines))
     assert ranks[0]["behind"] <= 3 and ranks[1]["behind"] <= 3, ranks
     assert ranks[2]["step"] < ranks[0]["step"]
+
+
+def test_the_seconds_of_an_incident_are_those_that_why_tells(spawn, muster):
+    """A rank is killed and replaced. The metrics have the time without all ranks under its cause, the
+    same that `muster why` tells, and the goodput is less than 1 by its share. [generations / What
+    happened to a job]"""
+    run = Run(spawn, muster, 3, "--http", "localhost:0")
+    ranks = run.entered()
+    assert metrics_of(run).value("muster_goodput_ratio", job=run.job) == 1
+    os.kill(ranks[1]["pid"], signal.SIGKILL)
+    ranks = run.entered(ranks[1]["generation"] + 1)
+
+    def counted():  # the status of the process comes after its death
+        metrics = metrics_of(run)
+        found = metrics.value("muster_incident_seconds_total", job=run.job, kind="fault", reason="signal")
+        return metrics if found > 0 else None
+
+    metrics = until(counted)
+    lost_s = sum(
+        sample.value for sample in metrics.families["muster_incident_seconds_total"].samples
+    )
+    story = json.loads(muster("why", "-j", run.job, "--json").stdout)
+    assert abs(1000 * lost_s - story["restart_ms"]) <= 2 * (story["restarts"] + story["grown"]), story
+    assert 0 < metrics.value("muster_goodput_ratio", job=run.job) < 1
+    run.all_well(ranks)
