@@ -8,6 +8,7 @@
 extern const struct mst_cli_command mst_cli_run;
 extern const struct mst_cli_command mst_cli_serve;
 extern const struct mst_cli_command mst_cli_status;
+extern const struct mst_cli_command mst_cli_top;
 extern const struct mst_cli_command mst_cli_why;
 extern const struct mst_cli_command mst_cli_key;
 extern const struct mst_cli_command mst_cli_barrier;

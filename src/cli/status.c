@@ -6,6 +6,8 @@
 #include "cli/look/text.h"
 #include "cli/print.h"
 
+#define ANSWER_MS 10000
+
 static int print_json(const struct mst_cli *cli, const struct mst_status *status)
 {
     char *text = mst_status_json(status);
@@ -26,7 +28,7 @@ static int run(struct mst_cli *cli)
     struct muster_error err;
     int code = mst_cli_observe(cli, &client, &place);
 
-    if (code == MST_CLI_OK && !mst_cli_gather(client, &place, &status, &err)) {
+    if (code == MST_CLI_OK && !mst_cli_gather(client, &place, ANSWER_MS, &status, &err)) {
         code = mst_cli_fail_with(cli, &err);
     }
     if (code == MST_CLI_OK && mst_cli_number(cli, "json")) {

@@ -14,3 +14,4 @@ mst_test(synonyms_test SOURCES synonyms_test.c ${CMAKE_SOURCE_DIR}/src/cli/synon
 mst_test(kept_test SOURCES kept_test.c LINK mst_view mst_proto mst_base mst_panic_abort)
 mst_test(story_test SOURCES story_test.c LINK mst_view mst_proto mst_base mst_panic_abort)
 mst_test(verdict_test SOURCES verdict_test.c LINK mst_view mst_proto mst_base mst_panic_abort)
+mst_test(top_screen_test SOURCES top_screen_test.c LINK mst_view mst_proto mst_base mst_panic_abort)

@@ -6,9 +6,7 @@
 #include "proto/run_keys.h"
 #include "view/clusters.h"
 
-#define ANSWER_MS 10000
-
-bool mst_cli_gather(muster_client *client, const struct mst_cli_place *place,
+bool mst_cli_gather(muster_client *client, const struct mst_cli_place *place, int64_t timeout_ms,
                     struct mst_status *status, struct muster_error *err)
 {
     const struct {
@@ -34,7 +32,7 @@ bool mst_cli_gather(muster_client *client, const struct mst_cli_place *place,
         if (parts[i].prefix) {
             request.list.prefix = mst_slice_text(parts[i].prefix);
         }
-        if (mst_lib_items_collect(client, &request, ANSWER_MS, parts[i].items, err,
+        if (mst_lib_items_collect(client, &request, timeout_ms, parts[i].items, err,
                                   parts[i].what) != MUSTER_OK) {
             return false;
         }
