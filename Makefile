@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 SCENARIOS = cluster|worker|coordinator
 DESTDIR ?=
 
-.PHONY: all deps build test scenarios demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install wheel apidoc uninstall clean
+.PHONY: all deps build test scenarios pictures demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install wheel apidoc uninstall clean
 
 all: build
 
@@ -30,6 +30,12 @@ test:
 scenarios:
 	@tools/deps
 	@tools/test -R '$(SCENARIOS)' $(or $(SAN),dev)
+
+# The pictures of the page at --http in README and docs are what its tests see.
+pictures: build
+	@tools/deps --browser
+	@MUSTER_BUILD=$(CURDIR)/build/dev PICTURES=$(CURDIR)/docs/pictures \
+	    pytest-3 -q -rs -p no:cacheprovider tests/process/test_page.py -k pictures
 
 # What is measured against is built in if it is there: so it comes first. PYTHON=1 measures what is in Python:
 # the store, closures beside Dask and, in the environment TEST_TENSORFLOW, ClusterCoordinator, and restarts of PyTorch

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "view/status_json.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/words.h"
+#include "view/brief.h"
 #include "view/clusters.h"
+#include "view/json.h"
 #include "view/plain.h"
 #include "view/preemption.h"
 #include "view/story.h"
 #include "view/verdict.h"
-
-/* In ASCII: a terminal obeys more than ASCII's controls. */
-#define DUMPED (JSON_COMPACT | JSON_ENSURE_ASCII)
 
 void mst_status_fini(struct mst_status *status)
 {
@@ -168,35 +166,9 @@ void mst_status_each_missing(const struct mst_status *status, mst_status_missing
 
 /* ---- JSON. NULL anywhere is "no memory", and makes the whole NULL ---- */
 
-/* Bytes of clients need not be UTF-8: then each that is not ASCII becomes \xNN. */
 static json_t *text_json(struct mst_slice bytes)
 {
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *data = bytes.data;
-    json_t *value = json_stringn(bytes.size > 0 ? bytes.data : "", bytes.size);
-    size_t size = 0;
-    char *text;
-
-    if (value) {
-        return value;
-    }
-    text = malloc(bytes.size * 4 + 1);
-    if (!text) {
-        return NULL;
-    }
-    for (size_t i = 0; i < bytes.size; i++) {
-        if (data[i] < 0x80) {
-            text[size++] = (char)data[i];
-            continue;
-        }
-        text[size++] = '\\';
-        text[size++] = 'x';
-        text[size++] = digits[data[i] >> 4];
-        text[size++] = digits[data[i] & 15];
-    }
-    value = json_stringn(text, size);
-    free(text);
-    return value;
+    return mst_json_text(bytes);
 }
 
 static json_t *number_json(uint64_t number)
@@ -555,7 +527,22 @@ static json_t *verdict_json(const struct mst_status *status)
     return good ? object : drop(object);
 }
 
-static json_t *status_json(const struct mst_status *status)
+static json_t *members_json(const struct mst_status *status, bool brief)
+{
+    json_t *list = json_array();
+    uint32_t listed = 0;
+
+    for (size_t i = 0; i < status->members.count; i++) {
+        const struct mst_item *member = &status->members.items[i];
+
+        if (!brief || (mst_brief_lists(member) && listed++ < MST_BRIEF_MEMBERS_MAX)) {
+            append(&list, member_json(member));
+        }
+    }
+    return list;
+}
+
+static json_t *status_json(const struct mst_status *status, bool brief)
 {
     const struct mst_item nobody = {.name = mst_slice_text(status->job)};
     const struct mst_item *job = mst_status_job(status);
@@ -572,7 +559,7 @@ static json_t *status_json(const struct mst_status *status)
            put(object, "steps_per_s", rate_json(status)) &&
            put(object, "stragglers", stragglers_json(status)) &&
            put(object, "without_muster", plain_json(status)) &&
-           put(object, "members", list_json(&status->members, member_json)) &&
+           put(object, "members", members_json(status, brief)) &&
            put(object, "rounds", list_json(&status->rounds, round_json)) &&
            put(object, "hosts", list_json(&status->hosts, host_json)) &&
            put(object, "faults", list_json(&status->faults, fault_json)) &&
@@ -585,15 +572,15 @@ static json_t *status_json(const struct mst_status *status)
 
 char *mst_status_json(const struct mst_status *status)
 {
-    json_t *object = status_json(status);
-    size_t size = object ? json_dumpb(object, NULL, 0, DUMPED) : 0;
-    char *text = size > 0 ? malloc(size + 2) : NULL;
+    return mst_json_line(status_json(status, false));
+}
 
-    if (text) {
-        (void)json_dumpb(object, text, size, DUMPED);
-        text[size] = '\n';
-        text[size + 1] = '\0';
+char *mst_status_brief_json(const struct mst_status *status)
+{
+    json_t *object = status_json(status, true);
+
+    if (object && !mst_brief_put(object, json_object_get(object, "rounds"), status)) {
+        object = drop(object);
     }
-    json_decref(object);
-    return text;
+    return mst_json_line(object);
 }

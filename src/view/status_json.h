@@ -19,6 +19,8 @@ struct mst_status {
 
 /* Ends with a newline; the caller frees it. NULL: no memory. */
 char *mst_status_json(const struct mst_status *status);
+/* The same without what a reader need not have each second: view/brief.h. */
+char *mst_status_brief_json(const struct mst_status *status);
 
 /* The job that is looked at, as JOBS lists it; NULL: the service has no such job. */
 const struct mst_item *mst_status_job(const struct mst_status *status);

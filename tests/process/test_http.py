@@ -210,7 +210,7 @@ def test_what_is_not_there_and_what_is_not_done(http):
     """A path is not there, or a method would change something. The answer is 404 with the paths
     that are, or 405 with the methods that are. [Requests]"""
     get = http().http.get
-    assert get("/")[0] == 404
+    assert get("/page")[0] == 404
     assert get("/livez/")[0] == 404
     assert "/readyz" in get("/favicon.ico")[2]
     for method in "POST", "PUT", "DELETE", "OPTIONS":

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "service/server/http.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -12,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,7 +20,10 @@
 #include "net/address.h"
 #include "os/clock.h"
 #include "os/monotonic.h"
+#include "service/page/page.h"
+#include "service/server/http_host.h"
 #include "service/server/http_places.h"
+#include "view/story_json.h"
 
 #define PEER_CONNECTIONS_MAX 64u     /* of one address: it must not take the others' */
 #define UNREAD_BYTES_MAX (64u << 20) /* of answers that their readers have not taken yet */
@@ -32,7 +33,6 @@
 #define ANSWER_MS 1000u              /* for the loop, unless something else is asked for */
 #define SPACE_MS 100u                /* between two copies of the state */
 #define WHY_ROOM 320u                /* why a check failed */
-#define HOST_NAME_ROOM 264u          /* of a Host, without its port */
 
 /* The last answer to one subject, so that readers of one do not wait for those of another. */
 struct kept {
@@ -83,7 +83,9 @@ struct request {
     struct mst_http_place *place; /* NULL: no memory */
     enum mst_http_subject subject;
     bool open_metrics;
-    char *job; /* owned; NULL: the service's own */
+    bool brief;
+    uint64_t after; /* this incident */
+    char *job;      /* owned; NULL: the service's own */
     uint64_t asked_ns;
     bool ready;
     struct answer answer;
@@ -376,9 +378,18 @@ static struct answer make_metrics(struct mst_http *http, const struct request *r
         .text = mst_metrics_text(&report->figures, request->open_metrics)};
 }
 
+static char *make_json(const struct mst_http_report *report, const struct request *request)
+{
+    if (request->subject == MST_HTTP_HISTORY) {
+        return mst_story_json(report->status.job, &report->status.history, request->after);
+    }
+    return request->brief ? mst_status_brief_json(&report->status)
+                          : mst_status_json(&report->status);
+}
+
 static struct answer make_status(struct mst_http *http, const struct request *request)
 {
-    const struct mst_http_report *report = ask(http, MST_HTTP_STATUS, request->job);
+    const struct mst_http_report *report = ask(http, request->subject, request->job);
 
     if (!report) {
         return no_answer();
@@ -387,7 +398,7 @@ static struct answer make_status(struct mst_http *http, const struct request *re
         return plain(MHD_HTTP_NOT_FOUND, "the service has no job of this name\n");
     }
     return (struct answer){
-        .code = MHD_HTTP_OK, .type = "application/json", .text = mst_status_json(&report->status)};
+        .code = MHD_HTTP_OK, .type = "application/json", .text = make_json(report, request)};
 }
 
 static struct answer metrics(struct mst_http *http, struct request *request)
@@ -409,76 +420,91 @@ static const struct sockaddr *peer_of(struct MHD_Connection *connection)
     return info ? info->client_addr : NULL;
 }
 
-/* A foreign web page may point its own host name at this address, and the browser would let it read
- * the answer. So the host must be ours. A numeric address belongs to no such page. */
-static bool is_our_name(const struct mst_http *http, const char *name)
+__attribute__((format(printf, 1, 2))) static struct answer forbidden(const char *format, ...)
 {
-    unsigned char address[sizeof(struct in6_addr)];
-    char own[HOST_NAME_ROOM] = "";
-    size_t size = strlen(name);
+    char text[512];
+    va_list args;
 
-    if (name[0] == '[' && size > 2 && name[size - 1] == ']') {
-        char bare[HOST_NAME_ROOM];
-
-        (void)snprintf(bare, sizeof bare, "%.*s", (int)(size - 2), name + 1);
-        return inet_pton(AF_INET6, bare, address) == 1;
-    }
-    (void)gethostname(own, sizeof own - 1);
-    return inet_pton(AF_INET, name, address) == 1 || strcasecmp(name, "localhost") == 0 ||
-           (http->config.name && strcasecmp(name, http->config.name) == 0) ||
-           (own[0] != '\0' && strcasecmp(name, own) == 0);
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return plain(MHD_HTTP_FORBIDDEN, text);
 }
 
-static bool is_meant(const struct mst_http *http, struct MHD_Connection *connection)
+/* Only this machine always has a right to hosts, process ids and last words. Code 0: granted. */
+static struct answer grant(const struct mst_http *http, const struct request *request,
+                           const char *path)
 {
     const char *host =
-        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-    const struct sockaddr *peer = peer_of(connection);
-    char name[HOST_NAME_ROOM];
-    const char *port;
-    size_t size;
-
-    if (!host || (peer && peer->sa_family == AF_UNIX)) {
-        return true; /* no browser */
-    }
-    port = strrchr(host, ':');
-    size = strlen(host);
-    if (port && port[1 + strspn(port + 1, "0123456789")] == '\0') { /* else part of an address */
-        size = (size_t)(port - host);
-    }
-    (void)snprintf(name, sizeof name, "%.*s", (int)size, host);
-    return size < sizeof name && is_our_name(http, name);
-}
-
-/* Only this machine always has a right to hosts, process ids and last words. */
-static struct answer status(struct mst_http *http, struct request *request)
-{
-    const char *job =
-        MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, "job");
+        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
     const struct sockaddr *peer = peer_of(request->connection);
-    bool near = peer && (peer->sa_family == AF_UNIX || mst_address_is_loopback(peer));
+    bool unix_socket = peer && peer->sa_family == AF_UNIX; /* no browser */
+    bool near = peer && (unix_socket || mst_address_is_loopback(peer));
 
     if (!http->config.status_open && !near) {
-        return plain(MHD_HTTP_FORBIDDEN, "/status.json names hosts and processes: it is told to "
-                                         "this machine only, unless --insecure is given\n");
+        return forbidden("%s names hosts and processes: it is told to this machine only, unless "
+                         "--insecure is given\n",
+                         path);
     }
-    if (!is_meant(http, request->connection)) {
-        return plain(MHD_HTTP_FORBIDDEN,
-                     "/status.json is told where the Host of the request is an address, localhost, "
-                     "this machine's name or that of --http: another name may be a web page's\n");
+    if (host && !unix_socket && !mst_http_host_is_own(host, http->config.name)) {
+        return forbidden("%s is told where the Host of the request is an address, localhost, this "
+                         "machine's name or that of --http: another name may be a web page's\n",
+                         path);
     }
-    request->subject = MST_HTTP_STATUS;
+    return (struct answer){.code = 0};
+}
+
+static const char *argument(const struct request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+static struct answer ask_about_job(struct request *request, enum mst_http_subject subject)
+{
+    const char *job = argument(request, "job");
+
+    request->subject = subject;
     request->job = job ? strdup(job) : NULL;
     return job && !request->job ? no_answer() : (struct answer){.code = 0};
 }
 
+static struct answer status(struct mst_http *http, struct request *request)
+{
+    const char *brief = argument(request, "brief");
+
+    (void)http;
+    request->brief = brief && strcmp(brief, "1") == 0;
+    return ask_about_job(request, MST_HTTP_STATUS);
+}
+
+static struct answer history(struct mst_http *http, struct request *request)
+{
+    const char *after = argument(request, "after");
+
+    (void)http;
+    request->after = after ? strtoull(after, NULL, 10) : 0;
+    return ask_about_job(request, MST_HTTP_HISTORY);
+}
+
 static const struct page {
     const char *path;
+    bool names; /* hosts and processes */
     struct answer (*make)(struct mst_http *http, struct request *request);
 } pages[] = {
-    {"/livez", livez},     {"/readyz", readyz},      {"/healthz", readyz},
-    {"/metrics", metrics}, {"/status.json", status},
+    {"/livez", false, livez},     {"/readyz", false, readyz},     {"/healthz", false, readyz},
+    {"/metrics", false, metrics}, {"/status.json", true, status}, {"/history.json", true, history},
 };
+
+static struct answer part_of_page(const struct mst_http *http, const struct request *request,
+                                  const struct mst_page_part *part)
+{
+    struct answer answer = grant(http, request, part->path);
+
+    return answer.code != 0 ? answer
+                            : (struct answer){.code = MHD_HTTP_OK,
+                                              .type = part->type,
+                                              .text = strndup(part->text, part->size)};
+}
 
 static bool reads(const char *method)
 {
@@ -488,6 +514,7 @@ static bool reads(const char *method)
 static struct answer answer_to(struct mst_http *http, struct request *request, const char *path,
                                const char *method)
 {
+    const struct mst_page_part *part = mst_page_part(path);
     struct answer answer;
 
     if (!reads(method)) {
@@ -497,10 +524,13 @@ static struct answer answer_to(struct mst_http *http, struct request *request, c
     }
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
         if (strcmp(path, pages[i].path) == 0) {
-            return pages[i].make(http, request);
+            answer = pages[i].names ? grant(http, request, path) : (struct answer){.code = 0};
+            return answer.code != 0 ? answer : pages[i].make(http, request);
         }
     }
-    return plain(MHD_HTTP_NOT_FOUND, "not here; what is: /livez /readyz /metrics /status.json\n");
+    return part ? part_of_page(http, request, part)
+                : plain(MHD_HTTP_NOT_FOUND, "not here; what is: / /livez /readyz /metrics "
+                                            "/status.json /history.json\n");
 }
 
 /* ---- libmicrohttpd ---- */
@@ -542,6 +572,20 @@ static struct MHD_Response *respond(struct mst_http *http, char *text)
     return response;
 }
 
+/* Of every answer: a browser must keep nothing, guess no type, run nothing but the page's own
+ * script and take that nowhere else. */
+static const struct {
+    const char *name, *value;
+} headers[] = {
+    {"Cache-Control", "no-store"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+};
+
 static enum MHD_Result send_answer(struct mst_http *http, struct MHD_Connection *connection,
                                    struct answer *answer)
 {
@@ -552,7 +596,9 @@ static enum MHD_Result send_answer(struct mst_http *http, struct MHD_Connection 
         return MHD_NO; /* the connection is closed */
     }
     (void)MHD_add_response_header(response, "Content-Type", answer->type);
-    (void)MHD_add_response_header(response, "Cache-Control", "no-store");
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+        (void)MHD_add_response_header(response, headers[i].name, headers[i].value);
+    }
     if (answer->allow) {
         (void)MHD_add_response_header(response, "Allow", answer->allow);
     }
@@ -857,8 +903,9 @@ void mst_http_close(struct mst_http *http)
         MHD_stop_daemon(http->daemon);
     }
     mst_http_places_fini(&http->places);
-    forget(&http->kept[MST_HTTP_METRICS]);
-    forget(&http->kept[MST_HTTP_STATUS]);
+    for (unsigned subject = 0; subject < MST_HTTP_SUBJECTS; subject++) {
+        forget(&http->kept[subject]);
+    }
     mst_http_report_free(http->fresh);
     free(http->question.job);
     pthread_cond_destroy(&http->changed);

@@ -2,11 +2,14 @@
 #ifndef MST_SERVICE_SERVER_HTTP_H
 #define MST_SERVICE_SERVER_HTTP_H
 
-/* Health, metrics and status over HTTP, on a port and a thread of its own:
+/* Health, metrics, status, history and a page to look at over HTTP, on a port and a thread of its
+ * own:
  *
  *   HTTP thread                              the service's loop
+ *   /, /page.css, /page.js: constant
  *   /livez, /readyz: reads two stamps  <---  turned, with its phase: each second
- *   /metrics, /status.json: suspended
+ *   /metrics, /status.json,
+ *   /history.json: suspended
  *   asking thread
  *     asks, wakes the loop             --->  asked: what is wanted
  *     waits, a second at most          <---  answer: a copy of its state, handed over
@@ -29,13 +32,14 @@ struct mst_http;
 struct mst_http_report {
     bool known;                 /* there is such a job */
     struct mst_figures figures; /* of METRICS */
-    struct mst_status status;   /* of STATUS; `job` and `address` are borrowed */
+    struct mst_status status;   /* of STATUS; of HISTORY its jobs and history alone. `job` and
+                                   `address` are borrowed */
 };
 
 struct mst_http_report *mst_http_report_new(void);
 void mst_http_report_free(struct mst_http_report *report);
 
-enum mst_http_subject { MST_HTTP_METRICS, MST_HTTP_STATUS, MST_HTTP_SUBJECTS };
+enum mst_http_subject { MST_HTTP_METRICS, MST_HTTP_STATUS, MST_HTTP_HISTORY, MST_HTTP_SUBJECTS };
 
 struct mst_http_question {
     enum mst_http_subject subject;
@@ -46,7 +50,7 @@ struct mst_http_question {
 
 struct mst_http_config {
     int fd;                  /* it listens; remains the caller's */
-    bool status_open;        /* /status.json for others than this machine, too */
+    bool status_open;        /* what names hosts, for others than this machine, too */
     const char *name;        /* that of the address as it was given; NULL: none. Borrowed */
     void (*wake)(void *ctx); /* on the asking thread: make the loop look whether it is asked */
     void *wake_ctx;

@@ -264,15 +264,27 @@ static bool copy_status(struct mst_uv_report *report, const char *job, struct ms
            copy_keys(core, name, mst_slice_text(MST_RUN_PLAIN_PREFIX), &status->plain);
 }
 
+static bool copy_history(struct mst_uv_report *report, const char *job, struct mst_status *status)
+{
+    struct mst_core *core = report->hub->core;
+    struct mst_slice name = mst_slice_text(job);
+
+    status->job = job;
+    return copy_pages(core, MST_JOBS, name, &status->jobs) &&
+           copy_pages(core, MST_HISTORY, name, &status->history);
+}
+
 static void answer(struct mst_uv_report *report, const struct mst_http_question *question)
 {
     struct mst_http_report *made = mst_http_report_new();
+    const char *job = question->job ? question->job : report->job;
     bool good = made != NULL;
 
     if (made && question->subject == MST_HTTP_METRICS) {
         good = copy_figures(report, &made->figures);
     } else if (made) {
-        good = copy_status(report, question->job ? question->job : report->job, &made->status);
+        good = question->subject == MST_HTTP_STATUS ? copy_status(report, job, &made->status)
+                                                    : copy_history(report, job, &made->status);
         made->known = mst_status_job(&made->status) != NULL;
     }
     if (!good) {
