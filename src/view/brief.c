@@ -6,7 +6,7 @@
 
 bool mst_brief_lists(const struct mst_item *member)
 {
-    return member->who.state != MST_PRESENT;
+    return member->who.state != MST_PRESENT || (member->has_progress && member->progress.straggler);
 }
 
 /* ---- by host ---- */

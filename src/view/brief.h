@@ -17,7 +17,7 @@
 #define MST_BRIEF_PLACES_MAX 2000u
 #define MST_BRIEF_MEMBERS_MAX 256u /* that are listed in full */
 
-/* Whether it is listed in full all the same. */
+/* Whether it is listed in full all the same: it is not present, or a straggler. */
 bool mst_brief_lists(const struct mst_item *member);
 
 /* Adds them; `rounds` has one object for each round of the status. False: no memory. */

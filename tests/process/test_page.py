@@ -25,7 +25,9 @@ from conftest import ROOT, WAIT_S, pause, sanitized
 from restarting import job  # noqa: F401
 from running import service_of, until
 from saving import loop  # noqa: F401
+from test_cluster_status import BUSY, KEY
 from test_hang import Hangs
+from test_stragglers import pace  # noqa: F401
 from wire import OK, Wire, field
 
 PARTS = ("/", "/page.css", "/page.js")
@@ -310,6 +312,19 @@ def test_a_hang_and_a_frozen_rank_are_on_the_page(hangs, page):
 
 
 @needs_browser
+def test_a_straggler_is_on_the_page(pace, page):  # noqa: F811
+    """Of 8 ranks that meet in each step one works 30 % longer. The page names it, how much longer its
+    work takes and how far it is, marks its place, and says how many steps the job takes per second."""
+    run = pace("barrier", 5, 30, "--http", "127.0.0.1:0")
+    shown = page(url_of(run))
+    shown.names(["(#5)", "is a straggler"], "rank 5 (#5)", "is a straggler")
+    shown.browser.shows("#stragglers", "rank #5 on ", "times the median; step ")
+    shown.browser.until(lambda: "rank #5: straggler" in shown.places() and "rank #4: here" in shown.places())
+    shown.browser.shows("#facts", "steps per second")
+    shown.in_order()
+
+
+@needs_browser
 def test_a_preemption_is_on_the_page(loop, page):  # noqa: F811
     """A notice of preemption is given. The page counts down to its deadline, says which step is agreed
     and lists the notice."""
@@ -364,6 +379,21 @@ def test_open_rounds_and_other_jobs_are_on_the_page(served, page):
         shown.browser.shows("#job", "other <b>")
         shown.browser.shows("#facts", "2 of 2")
         shown.in_order()
+
+
+@needs_browser
+def test_closures_are_on_the_page(served, page):
+    """A cluster of the job has closures in its queue. The page lists how many wait and run, on how many
+    workers, and which closure waits and which runs longest."""
+    service, url = served("--lease", "10m")
+    assert service.wire().put(KEY.format("default"), BUSY).status == OK
+    shown = page(url)
+    shown.browser.shows("#clusters tbody", "default")
+    cells = shown.browser.run("return [...document.querySelectorAll('#clusters td')].map((cell) => cell.textContent)")
+    assert cells == ["default", "12", "8", "2 of 3", "1034.5", "2"]
+    shown.browser.shows("#clusters ul", "oldest: closure 17 resize, for 61 min, waits for slot")
+    shown.browser.shows("#clusters ul", "longest: closure 5 train, for 3 min, on worker 1")
+    shown.in_order()
 
 
 @needs_browser
