@@ -258,6 +258,7 @@ static int run(struct mst_cli *cli)
         .history = (uint64_t)mst_cli_number(cli, "history"),
         .straggler_percent = (uint64_t)mst_cli_number(cli, "straggler_percent"),
         .buffered_bytes_max = (uint64_t)mst_cli_number(cli, "buffered_bytes_max"),
+        .log_json = number(cli, "log_format") != 0,
         .record = given(cli, "record") ? mst_cli_text(cli, "record") : NULL,
         .max_restarts = (uint32_t)mst_cli_number(cli, "max_restarts"),
         .grace_ms = mst_cli_number(cli, "grace"),

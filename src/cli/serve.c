@@ -264,6 +264,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     config.history = (uint64_t)mst_cli_number(cli, "history");
     config.straggler_percent = (uint64_t)mst_cli_number(cli, "straggler_percent");
     config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
+    config.log_json = mst_cli_number(cli, "log_format") != 0;
     config.http = mst_cli_text(cli, "http");
     config.job = mst_cli_text(cli, "job");
     config.kept = mst_cli_text(cli, "kept_run");

@@ -398,6 +398,9 @@ int mst_run(const struct mst_run_options *options)
     struct mst_run_job job = {.own = *options, .nodes = {.secret_fd = -1}};
     int code;
 
+    if (options->log_json) {
+        mst_say_as_json();
+    }
     job.options = &job.own;
     (void)pthread_mutex_init(&job.shared.lock, NULL);
     (void)gethostname(job.host, sizeof job.host - 1);

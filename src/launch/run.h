@@ -54,6 +54,7 @@ struct mst_run_options {
     uint64_t history; /* of the service: incidents that it remembers of each job */
     uint64_t straggler_percent;  /* of the service: how much slower one is */
     uint64_t buffered_bytes_max; /* of the service: what its connections may hold together */
+    bool log_json;               /* lines of the run and of its service are objects */
     const char *record;          /* folder in which the service records; NULL or empty: none */
     uint32_t max_restarts;
     uint32_t restarts_given; /* not 0: max_restarts holds for a program without muster as well */

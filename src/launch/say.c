@@ -11,9 +11,13 @@
 #include "base/text.h"
 #include "launch/run.h"
 #include "os/descriptors.h"
+#include "service/server/log.h"
+#include "service/server/log_json.h"
 
 /* Where mst_say writes. */
 static int said_to = STDERR_FILENO;
+
+static bool said_as_json;
 
 static char last[1024];
 
@@ -23,16 +27,37 @@ const char *mst_said_last(void)
 }
 
 /* One line, whatever others wrote into their names and texts. */
-__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void say(enum mst_level level, const char *format,
+                                                      va_list args)
 {
-    char words[4096], line[4096 + 1];
+    char words[4096], line[4096 + 1], object[MST_LOG_JSON_ROOM(sizeof words)];
     struct mst_text text = mst_text_in(line, sizeof line - 1);
+    const char *bytes = line;
+    size_t size;
 
     (void)vsnprintf(words, sizeof words, format, args);
     mst_text_format(&text, "muster run: %.*s", MST_TEXT_ARGS(words));
     (void)snprintf(last, sizeof last, "%.*s", (int)sizeof last - 1, line + strlen("muster run: "));
-    line[text.size] = '\n';
-    (void)!write(said_to, line, text.size + 1); /* at once: the ranks write there too */
+    size = text.size;
+    if (said_as_json) {
+        char time[MST_LOG_TIME_ROOM];
+
+        (void)mst_log_time_now(time);
+        size = mst_log_json(
+            object, sizeof object - 1,
+            &(struct mst_log_parts){.time = time,
+                                    .level = mst_log_level(level),
+                                    .area = "run",
+                                    .text = mst_slice_text(line + strlen("muster run: "))});
+        bytes = object;
+    }
+    (said_as_json ? object : line)[size] = '\n';
+    (void)!write(said_to, bytes, size + 1); /* at once: the ranks write there too */
+}
+
+void mst_say_as_json(void)
+{
+    said_as_json = true;
 }
 
 void mst_say(const char *format, ...)
@@ -40,7 +65,7 @@ void mst_say(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    say(format, args);
+    say(MST_INFO, format, args);
     va_end(args);
 }
 
@@ -49,7 +74,7 @@ int mst_refuse(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    say(format, args);
+    say(MST_ERROR, format, args);
     va_end(args);
     return MST_EXIT_LAUNCHER;
 }

@@ -11,6 +11,9 @@ void mst_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int mst_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int mst_no_memory(void); /* no memory, or no descriptors */
 
+/* From now on such a line is a JSON object, as the service's log has them. */
+void mst_say_as_json(void);
+
 /* The last such line, without what it begins with; empty: nothing was said. */
 const char *mst_said_last(void);
 

@@ -73,6 +73,7 @@ static void add_all(struct flags *flags, const struct mst_run_job *job, int read
     const struct mst_run_options *options = job->options;
 
     add(flags, "--log-level=warn");
+    add(flags, "--log-format=%s", options->log_json ? "json" : "text");
     add(flags, "--journal=%s", job->service.journal);
     add(flags, "--end-removes=%s", job->nodes.secret_made ? "secret" : "journal");
     if (ready >= 0) {

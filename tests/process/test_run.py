@@ -692,3 +692,20 @@ def test_a_rank_that_dies_while_the_service_hangs_is_started_again(run):
     started.log.wait_for("#1", "starting it again (1 of 3)")
     os.kill(service, signal.SIGCONT)
     started.all_well(started.entered(generation=2))
+
+
+def test_the_lines_of_a_run_are_objects(muster):
+    """With `--log-format json` the lines of `muster run` and those of its service on stderr are objects. The output
+    of the ranks is unchanged. [Output as it comes]"""
+    done = muster("run", "--log-format", "json", "-n", "2", "--", "sh", "-c", "echo out; echo err >&2; exit $RANK")
+    assert done.returncode == 1
+    assert sorted(done.stdout.splitlines()) == ["[0]: out", "[1]: out"]
+    lines = done.stderr.splitlines()
+    assert sorted(line for line in lines if not line.startswith("{")) == ["[0]: err", "[1]: err"]
+    said = [json.loads(line) for line in lines if line.startswith("{")]
+    assert all((line["level"], line["area"]) == ("info", "run") for line in said)
+    assert any(line["text"].startswith("first cause: #1 ") for line in said)
+    done = muster("run", "--log-format", "json", "-n", "1", "--http", "nowhere", "--", "true")
+    assert done.returncode != 0
+    (line,) = [json.loads(line) for line in done.stderr.splitlines() if '"level":"error"' in line]
+    assert list(line) == ["time", "level", "area", "text"]

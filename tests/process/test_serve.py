@@ -4,6 +4,7 @@
 behaviour: service / Start and end
 """
 
+import json
 import os
 import pathlib
 import re
@@ -504,6 +505,29 @@ def test_log_lines_have_one_shape(serve):
     assert time.strptime(when[:19], "%Y-%m-%dT%H:%M:%S") and when.endswith("Z")
     assert (level, component, event) == ("debug", "service", "connection-closed")
     assert rest[0] == "conn=1" and rest[1].startswith(f"peer=uid:{os.geteuid()},pid:")
+
+
+def test_each_line_of_the_log_is_an_object(serve):
+    """With `--log-format json` each line of the log is an object: time, level, area, the job, the event with its
+    fields, and the text as it is without. [Its log]"""
+    service = serve("--log-level", "debug", "--log-format", "json")
+    wire = Wire(service.address)
+    assert wire.open_rank(0, 1, job='a "job"\nof two lines').status == OK
+    wire.close()
+    service.log.wait_for("connection-closed")
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    lines = [json.loads(line) for line in service.log.lines]
+    assert all(list(line)[:3] == ["time", "level", "area"] and list(line)[-1] == "text" for line in lines)
+    assert all(time.strptime(line["time"][:19], "%Y-%m-%dT%H:%M:%S") for line in lines)
+    events = {line["event"]: line for line in lines}
+    assert events["connection-closed"]["fields"]["peer"].startswith(f"uid:{os.geteuid()},pid:")
+    assert events["connection-closed"]["level"] == "debug" and events["connection-closed"]["area"] == "service"
+    assert events["stopping"]["fields"] == {"reason": "SIGTERM"}
+    assert events["stopping"]["text"] == 'stopping reason="SIGTERM"'
+    joining = events["member-joining"]
+    assert joining["job"] == 'a "job"\\x0aof two lines' and joining["fields"]["index"] == 0
+    assert joining["area"] == "core" and joining["text"].startswith("member-joining #0 ")
 
 
 def test_a_name_cannot_begin_a_line_of_the_log(service):

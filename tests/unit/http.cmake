@@ -4,3 +4,4 @@ mst_test(metrics_test SOURCES metrics_test.c LINK mst_server mst_panic_abort)
 mst_test(pressure_test SOURCES pressure_test.c ${CMAKE_SOURCE_DIR}/src/service/server/pressure.c
     LINK mst_base mst_panic_abort PkgConfig::libuv)
 mst_test(http_test SOURCES http_test.c LINK mst_server mst_panic_abort)
+mst_test(log_json_test SOURCES log_json_test.c LINK mst_server mst_panic_abort)

@@ -778,11 +778,9 @@ static void expire(struct mst_uv_hub *hub)
 static void on_trace(void *ctx, const struct mst_trace *line)
 {
     const struct mst_uv_hub *hub = ctx;
-    char story[MST_LOG_STORY_ROOM];
 
     if (!hub->recovering && mst_uv_log_wants(hub->log, line->level)) {
-        mst_log_story(story, line);
-        mst_uv_log_line(hub->log, line->level, "core", "%s", story);
+        mst_uv_log_story(hub->log, line);
     }
 }
 

@@ -480,7 +480,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     }
     service->loop.data = service;
     divide_descriptors(service, config->http && *config->http);
-    mst_uv_log_init(&service->log, STDERR_FILENO, config->log_level);
+    mst_uv_log_init(&service->log, STDERR_FILENO, config->log_level, config->log_json);
     /* First: it reports a recovery. */
     status = mst_uv_report_open(&service->report, &service->loop, &service->hub, config,
                                 service->address, service->http_room, err);

@@ -27,6 +27,7 @@ struct mst_uv_service_config {
     uint64_t straggler_percent;  /* core.h */
     uint64_t buffered_bytes_max; /* what all connections together may hold */
     enum mst_level log_level;
+    bool log_json;    /* each line of the log is an object */
     const char *http; /* HOST:PORT of health and metrics; NULL or empty: none */
     const char *job;  /* what its /status.json shows; borrowed until the service is closed */
     const char *kept; /* the file of the run of that job; borrowed likewise; NULL or empty: none */
