@@ -146,3 +146,47 @@ def test_the_collector_scrapes_the_same_job():
     page = [block for block in re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/operations.md").read_text(), re.M | re.S)
             if "scrape_configs" in block]
     assert yaml.safe_load(page[0])["scrape_configs"][0]["static_configs"] == scrape["static_configs"]
+
+
+KUBERNETES = PACKAGING / "kubernetes"
+
+
+def test_the_manifests_of_the_page_are_those_of_kustomize():
+    """docs/kubernetes.md shows manifests, each with the file of packaging/kubernetes that it is. They are the same,
+    and no file is left out."""
+    page = (ROOT / "docs/kubernetes.md").read_text()
+    shown = dict(re.findall(r"^<!-- (packaging/kubernetes/\S+) -->\n```yaml\n(.*?)^```", page, re.M | re.S))
+    assert len(shown) == len(re.findall("^```yaml$", page, re.M))
+    there = {str(path.relative_to(ROOT)): path.read_text() for path in KUBERNETES.glob("*/*.yaml")
+             if path.name != "kustomization.yaml"}
+    assert shown == there
+
+
+def test_each_folder_of_kustomize_is_whole():
+    """A folder of packaging/kubernetes lists all its files, and other folders that are there. `kubectl kustomize`
+    builds each, with the secret and what the job needs."""
+    built = {}
+    for path in sorted(KUBERNETES.glob("*/kustomization.yaml")):
+        resources = yaml.safe_load(path.read_text())["resources"]
+        own = {one.name for one in path.parent.glob("*.yaml")} - {"kustomization.yaml"}
+        assert {name for name in resources if not name.startswith("../")} == own
+        assert all((path.parent / name / "kustomization.yaml").is_file() for name in resources if name.startswith("../"))
+        if shutil.which("kubectl"):
+            done = subprocess.run(["kubectl", "kustomize", path.parent], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            built[path.parent.name] = sorted(one["kind"] for one in yaml.safe_load_all(done.stdout))
+    if not built:
+        pytest.skip("the folders are whole; kubectl is not installed, which builds them")
+    assert built["train"] == ["Job", "Secret", "Service", "StatefulSet"]
+    assert built["group"] == ["Job", "Secret", "Service"]
+
+
+def test_the_image_is_built_from_what_the_build_needs():
+    """The image's first stage installs what `tools/deps` lists for a build, but for tools of tests. Its last one runs
+    as another user than root."""
+    stages = (PACKAGING / "container/Dockerfile").read_text().split("\nFROM ")[1:]
+    (needed,) = re.findall(r'^packages="(.*?)"', (ROOT / "tools/deps").read_text(), re.M | re.S)
+    tools = {"git", "libcmocka-dev", "openssl", "curl", "python3-pytest", "procps"}
+    for package in set(needed.split()) - tools:
+        assert re.search(rf"\s{re.escape(package)}\s", stages[0]), package
+    assert re.findall(r"^USER (\S+)$", stages[-1], re.M) == ["65532:65532"]
