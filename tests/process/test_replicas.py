@@ -14,7 +14,8 @@ import time
 import pytest
 
 from conftest import WAIT_S, pause
-from replicas import ENDED, Client, Group, another_boot, flip, freeze, identity, thaw
+from wire import Wire
+from replicas import ENDED, Client, Group, another_boot, clock_ahead, clocks_differ, flip, freeze, identity, thaw
 
 SECRET = "0123456789abcdef0123456789abcdef"
 KEPT = 4096  # entries behind a snapshot
@@ -51,6 +52,29 @@ def test_a_killed_leader_is_followed_by_another_one(group, muster):
     assert value(muster, replicas.list, "before") == "vvv"
     assert value(muster, replicas.list, "meanwhile") == "vvv"
     client.close()
+
+
+@pytest.mark.skipif(not clocks_differ(), reason="no time namespaces here, or no right to them")
+def test_a_session_has_a_whole_lease_at_the_next_leader(env, started, tmp_path, muster):
+    """The hosts were started hours apart, so their clocks differ. A session holds a key that goes
+    with it, and the leader is killed. At the next leader the key is still there, though that host's
+    clock is an hour behind: time goes on from the last entry, and the session has a whole lease."""
+    replicas = Group(env, started, tmp_path, 3, [])
+    for replica, hours in zip(replicas.replicas, (2, 1, 1)):
+        replica.begin(*clock_ahead(hours))
+    replicas.all_vote()
+    leader = replicas.leader()
+    wire = Wire(leader.address)
+    assert wire.open().status == 0
+    assert wire.put("mine", b"x", owned=True).status == 0
+    leader.kill()
+    client = Client(replicas)
+    client.put("after")
+    kept = value(muster, replicas.list, "mine")
+    client.close()
+    for replica in replicas.replicas:
+        replica.kill()  # what started it hears no SIGTERM
+    assert kept == "x"
 
 
 def test_every_replica_may_be_killed_in_turn(group, muster):
