@@ -91,7 +91,7 @@ void mst_uv_replica_turn(struct mst_uv_replica *replica);
 void mst_uv_replica_pulse(struct mst_uv_replica *replica);
 
 /* When the next turn is due at the latest, on the clock of uv_hrtime. */
-uint64_t mst_uv_replica_deadline_ns(const struct mst_uv_replica *replica);
+uint64_t mst_uv_replica_deadline_ns(struct mst_uv_replica *replica);
 
 enum mst_uv_replica_role mst_uv_replica_role(const struct mst_uv_replica *replica);
 

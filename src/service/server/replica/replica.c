@@ -550,9 +550,9 @@ void mst_uv_replica_free(struct mst_uv_replica *replica)
     mst_replica_free(replica->machine);
     mst_replica_log_free(replica->log);
     if (replica->differs) {
-        const struct mst_disk *disk = mst_journal_disk_of(replica->disk);
+        struct mst_disk disk = *mst_journal_disk_of(replica->disk);
 
-        (void)disk->list(disk->ctx, remove_file, (void *)(uintptr_t)disk);
+        (void)disk.list(disk.ctx, remove_file, &disk);
     }
     mst_journal_disk_close(replica->disk);
     free(replica);
@@ -603,9 +603,8 @@ void mst_uv_replica_pulse(struct mst_uv_replica *replica)
     }
 }
 
-uint64_t mst_uv_replica_deadline_ns(const struct mst_uv_replica *replica)
+uint64_t mst_uv_replica_deadline_ns(struct mst_uv_replica *replica)
 {
-    struct mst_uv_replica *self = (struct mst_uv_replica *)(uintptr_t)replica;
     uint64_t deadline_ns = UINT64_MAX;
     int wait_ms;
 
@@ -619,8 +618,8 @@ uint64_t mst_uv_replica_deadline_ns(const struct mst_uv_replica *replica)
     if (replica->role == MST_UV_REPLICA_LEADS) {
         deadline_ns = mst_sooner(deadline_ns, replica->voters_ns);
     }
-    uv_update_time(&self->loop);
-    wait_ms = uv_backend_timeout(&self->loop);
+    uv_update_time(&replica->loop);
+    wait_ms = uv_backend_timeout(&replica->loop);
     return wait_ms < 0 ? deadline_ns
                        : mst_sooner(deadline_ns, uv_hrtime() + (uint64_t)wait_ms * NS_PER_MS);
 }
@@ -905,7 +904,7 @@ const char *mst_uv_replica_addresses(struct mst_uv_replica *replica)
     } else if (status.leader != 0) {
         add_address(replica, status.leader_address, strlen(status.leader_address));
     }
-    for (size_t i = 0; replica->machine && i < status.servers->count; i++) {
+    for (size_t i = 0; status.servers && i < status.servers->count; i++) {
         const char *address = status.servers->of[i].address;
 
         if (strcmp(address, replica->self) != 0) {
