@@ -21,6 +21,7 @@ muster_status mst_uv_addresses_set(struct mst_uv_hub *hub, const char *addresses
     }
     free(hub->addresses);
     hub->addresses = copy;
+    hub->moves += !same;
     if (!same || elsewhere != hub->elsewhere) {
         mst_uv_log_line(hub->log, MST_INFO, "service", "%s addresses=%s",
                         elsewhere ? "clients-are-sent-on" : "addresses-named",
@@ -33,13 +34,18 @@ muster_status mst_uv_addresses_set(struct mst_uv_hub *hub, const char *addresses
 muster_status mst_uv_addresses_answer(struct mst_uv_connection *connection,
                                       const struct mst_reply *reply)
 {
+    const struct mst_uv_hub *hub = connection->hub;
+    bool carries =
+        reply->command == MST_OPEN ||
+        (reply->command == MST_RENEW && connection->moves != hub->moves);
     struct mst_reply named;
 
-    if (reply->command != MST_OPEN || reply->status != MUSTER_OK || !connection->hub->addresses) {
+    if (!carries || reply->status != MUSTER_OK || !hub->addresses) {
         return mst_native_service_answer(connection->codec, reply);
     }
+    connection->moves = hub->moves;
     named = *reply;
-    named.addresses = mst_slice_text(connection->hub->addresses);
+    named.addresses = mst_slice_text(hub->addresses);
     return mst_native_service_answer(connection->codec, &named);
 }
 

@@ -3,7 +3,8 @@
 #define MST_SERVICE_SERVER_ADDRESSES_H
 
 /* What the service tells its clients of addresses: the list that each gets with the reply to OPEN,
- * or that it is sent on to. The core knows nothing of addresses. */
+ * and with that to its next renewal once the list has changed; or that it is sent on to. The core
+ * knows nothing of addresses. */
 
 #include "service/server/connection.h"
 

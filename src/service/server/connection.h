@@ -33,6 +33,7 @@ struct mst_uv_connection {
     bool idle;          /* was read alone, and had next to nothing to send */
     struct mst_list dirty;
     uint64_t until_ns; /* of the probation */
+    uint64_t moves;    /* of the addresses that it was told */
     struct mst_list unproven, probation, ready;
     struct mst_list behind; /* in pressure.behind: has deferred replies, and room of its own */
     struct mst_list parked; /* in pressure.parked: is not read in the middle of a frame */

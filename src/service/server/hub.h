@@ -74,6 +74,7 @@ struct mst_uv_hub {
     bool serves;               /* of several replicas: this one leads */
     bool elsewhere;            /* clients are sent on to `addresses` */
     char *addresses;           /* of the service, for clients: with commas; NULL: none to name */
+    uint64_t moves;            /* how often these have changed */
     bool waiting_first;        /* in this turn: waiting replies come before new requests */
     bool recovering;           /* decisions of the replay were logged before */
     struct mst_list dirty;     /* have output that was not offered to the socket in this turn */

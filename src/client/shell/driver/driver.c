@@ -567,7 +567,7 @@ static void take_reply(struct mst_driver *driver, uint64_t now_ns, const struct 
         send_on(driver, now_ns, reply);
         return;
     }
-    if (reply->command == MST_OPEN && reply->status == MUSTER_OK) {
+    if ((reply->command == MST_OPEN || reply->command == MST_RENEW) && reply->status == MUSTER_OK) {
         take_targets(driver, reply->addresses);
     }
     mst_client_reply(driver->client, now_ns, reply);
