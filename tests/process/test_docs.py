@@ -66,7 +66,7 @@ def containers(workload):
 
 
 def variables(container):
-    return {one["name"]: one["value"] for one in container.get("env", [])}
+    return {one["name"]: one["value"] for one in container.get("env", []) if "value" in one}
 
 
 def flag(container, name):
@@ -237,15 +237,15 @@ def test_ports_agree():
     """The manifests for Kubernetes are parsed. Their names, labels, ports, sizes and mounts agree
     with each other."""
     services = of_kind("Service")
-    (stateful,) = of_kind("StatefulSet").values()
-    (serve,) = containers(stateful)
-    ports = {one["name"]: one["containerPort"] for one in serve["ports"]}
-    assert flag(serve, "addr") == [f"0.0.0.0:{ports['muster']}"]
-    assert flag(serve, "http") == [f"0.0.0.0:{ports['http']}"]
-    service = services[stateful["spec"]["serviceName"]]
-    assert {one["name"]: one["port"] for one in service["spec"]["ports"]} == ports
-    for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
-        assert serve[probe]["httpGet"] == {"path": path, "port": "http"}
+    for stateful in of_kind("StatefulSet").values():
+        (serve,) = containers(stateful)
+        ports = {one["name"]: one["containerPort"] for one in serve["ports"]}
+        assert flag(serve, "addr") == [f"0.0.0.0:{ports['muster']}"]
+        assert flag(serve, "http") == [f"0.0.0.0:{ports['http']}"]
+        service = services[stateful["spec"]["serviceName"]]
+        assert {one["name"]: one["port"] for one in service["spec"]["ports"]} == ports
+        for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+            assert serve[probe]["httpGet"] == {"path": path, "port": "http"}
     for workload in workloads():
         for container in containers(workload):
             for address in [variables(container).get("MUSTER_ADDR"), *flag(container, "join")]:
@@ -257,13 +257,27 @@ def test_ports_agree():
 
 def test_probes_are_those_of_the_operations_page():
     """The manifests' probes are those of the operations page."""
-    (said,) = [yaml.safe_load(block) for block in blocks("docs/operations.md", "yaml") if "livenessProbe" in block]
-    (stateful,) = of_kind("StatefulSet").values()
+ ( said , ) = [ yaml . safe_load ( block ) for block in blocks ( "docs/operations.md" , "yaml" ) if "livenessProbe" in block ] for stateful in of_kind ( "StatefulSet" ) . values ( ) : ( serve , ) = containers ( stateful ) ( number , ) = [ one [ "containerPort" ] for one in serve [ "ports" ] if one [ "name" ] == "http" ] for probe in ( "livenessProbe" , "readinessProbe" ) : there = {
+ * * serve [ probe ] , "httpGet" : {
+ * * serve [ probe ] [ "httpGet" ] , "port" : number }
+ }
+ assert said [ probe ] == there def test_replicas_agree ( ) : "" " The manifest of three replicas is parsed . The list names each of its pods , all begin at once , each says which it is , and no two are on one node or are taken away together . "" " stateful = of_kind ( "StatefulSet" ) [ "muster-three" ] spec , name = stateful [ "spec" ] , stateful [ "metadata" ] [ "name" ]
+
     (serve,) = containers(stateful)
-    (number,) = [one["containerPort"] for one in serve["ports"] if one["name"] == "http"]
-    for probe in ("livenessProbe", "readinessProbe"):
-        there = {**serve[probe], "httpGet": {**serve[probe]["httpGet"], "port": number}}
-        assert said[probe] == there
+    (port,) = [one["containerPort"] for one in serve["ports"] if one["name"] == "muster"]
+    (listed,) = flag(serve, "replica")
+    assert listed.split(",") == [f"{name}-{number}.{spec['serviceName']}:{port}"
+                                 for number in range(spec["replicas"])]
+    assert spec["podManagementPolicy"] == "Parallel"
+    (pod,) = serve["env"]
+    assert pod["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert flag(serve, "advertise") == [f"$({pod['name']}).{spec['serviceName']}:{port}"]
+    labels = spec["template"]["metadata"]["labels"]
+    (apart,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"]
+    assert apart["labelSelector"]["matchLabels"] == labels
+    budget = of_kind("PodDisruptionBudget")[name]["spec"]
+    assert budget["selector"]["matchLabels"] == labels and budget["maxUnavailable"] == 1
 
 
 def test_the_program_of_the_readme_is_the_example():
