@@ -33,7 +33,8 @@ static const struct group groups[] = {
               "keep_runs",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
-     .names = "nnodes hostfile ssh pass_env join node_rank listen avoid service_wait secret_file "
+     .names = "nnodes replicas hostfile ssh pass_env join node_rank listen avoid service_wait "
+              "secret_file "
               "secret_fd insecure",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "preemption",

@@ -34,9 +34,22 @@ static int no_such_job(const struct mst_cli *cli, const char *job,
     return MST_CLI_FAILED;
 }
 
+/* One of several replicas of a service may send its clients on to another host, for which they need
+ * the secret: then there is a file as well, with the addresses of all. */
 static bool reach_socket(struct mst_cli_place *out, const char *path)
 {
+    char beside[MST_SOCKET_PATH_MAX];
+    struct mst_elsewhere all;
+    size_t size;
+
     (void)snprintf(out->addr, sizeof out->addr, "unix:%s", path);
+    size = strlen(out->addr);
+    if (mst_elsewhere_path(out->job, beside, false, NULL) == MUSTER_OK &&
+        mst_elsewhere_read(beside, &all) != 0 && strncmp(all.addr, out->addr, size) == 0 &&
+        all.addr[size] == ',') {
+        out->elsewhere = all;
+        (void)snprintf(out->addr, sizeof out->addr, "%s", all.addr);
+    }
     return true;
 }
 

@@ -17,6 +17,12 @@
 #define JOIN_WAIT_MS 30000 /* of an elastic run without --join-wait */
 
 /* Inside a rank of another run the environment describes the job of that one, not of this one. */
+#ifdef MST_RAFT
+enum { REPLICAS = 3 }; /* unless it is said otherwise */
+#else
+enum { REPLICAS = 1 };
+#endif
+
 static bool given(const struct mst_cli *cli, const char *name)
 {
     return getenv("MUSTER_INDEX") ? mst_cli_typed(cli, name) : mst_cli_given(cli, name);
@@ -76,6 +82,12 @@ static void settle(struct mst_run_options *options)
     options->nodes_min = options->nodes_min != 0 ? options->nodes_min : 1;
     options->nodes_max = options->nodes_max != 0 ? options->nodes_max : 1;
     nodes = options->nodes_max;
+    if (options->replicas == 0) {
+        options->replicas = REPLICAS;
+    }
+    if (options->replicas > nodes) { /* an even number survives no more losses than one less */
+        options->replicas = nodes < 3 ? 1 : 3;
+    }
     options->size = options->size != 0 ? options->size : nodes * options->nproc;
     if (options->spares != 0 && options->max_size == 0) {
         options->max_size = options->size;
@@ -134,6 +146,12 @@ static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *
         return mst_cli_usage(cli, "%u nodes with %u processes each are more than %u processes",
                              (unsigned)options->nodes_max,
                              (unsigned)(options->nproc + options->spares), MST_RUN_SIZE_MAX);
+    }
+    if (options->replicas % 2 == 0) {
+        return mst_cli_usage(cli,
+                             "--replicas %u: 1, 3 or 5; an even number survives no more losses "
+                             "than one less",
+                             (unsigned)options->replicas);
     }
     if (options->nodes_max > 1 && options->size != options->nodes_max * options->nproc) {
         return mst_cli_usage(cli, "--size %u does not equal %u nodes with %u ranks each",
@@ -272,6 +290,7 @@ static int run(struct mst_cli *cli)
         .pass_env = text_of(cli, "pass_env"),
         .exported = cli->exported,
         .insecure = number(cli, "insecure") != 0,
+        .replicas = (uint32_t)number(cli, "replicas"),
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .restarts_given = mst_cli_given(cli, "max_restarts"),
         .role = mst_cli_text(cli, "role"),
@@ -380,7 +399,9 @@ const struct mst_cli_command mst_cli_run = {
         "run the last one, and each node starts all of them.\n"
         "\n"
         "Several nodes: pass --nnodes on the first one, which prints the line for the "
-        "others; or --hostfile FILE, and ssh starts them; under srun no flag at all.\n"
+        "others; or --hostfile FILE, and ssh starts them; under srun no flag at all. With three "
+        "nodes or more three of them have a replica of the service, and the job goes on when the "
+        "host of one is lost, node 0's too.\n"
         "\n"
         "Exit codes: 0 all ranks succeeded; the first failed rank's status, or 128 plus its "
         "signal; 75 a rank, or all of them, saved and ask to be run again; 124 --max-time "

@@ -8,8 +8,9 @@
 #include "launch/say.h"
 #include "service/server/record_file.h"
 
-#define SERVICE_STOP_MS 3000 /* then it is killed; it gives a record time of its own */
-#define JOINERS_ALONE_MS 500 /* a seal that just let them in is told by then */
+#define SERVICE_STOP_MS 3000  /* then it is killed; it gives a record time of its own */
+#define REPLICA_STOP_MS 20000 /* likewise, of a replica that waits for the last session */
+#define JOINERS_ALONE_MS 500  /* a seal that just let them in is told by then */
 
 /* ---- the end ---- */
 
@@ -124,11 +125,14 @@ static void close_job(struct mst_run_job *job)
     mst_preempted_close(job);
     mst_report_ask(job);
     mst_session_close(&job->session);
-    mst_service_stop(&job->service);
+    (void)uv_timer_stop(&job->service.again);
     if (job->service.served.child.pid == 0) {
         uv_stop(&job->loop);
-    } else {
+    } else if (job->nodes.first) {
+        mst_service_stop(&job->service);
         (void)uv_timer_start(&job->end.grace, on_service_late, SERVICE_STOP_MS + record_ms, 0);
+    } else { /* a replica ends with the last session: the others need it until then */
+        (void)uv_timer_start(&job->end.grace, on_service_late, REPLICA_STOP_MS, 0);
     }
 }
 

@@ -16,6 +16,7 @@
 #include "launch/logs.h"
 #include "launch/nodes/hosts.h"
 #include "launch/nodes/nodes.h"
+#include "launch/nodes/replicas.h"
 #include "launch/place.h"
 #include "launch/plain.h"
 #include "launch/preempted.h"
@@ -51,6 +52,7 @@ struct mst_run_job {
     struct mst_service service;
     struct mst_run_session session;
     struct mst_nodes nodes;
+    struct mst_replicas replicas;
     struct mst_group group;
     struct mst_run_places places;
     struct mst_plain_ranks plain;

@@ -200,6 +200,7 @@ static int start_service(struct mst_run_job *job)
     const char *http = job->service.http;
     struct muster_error err;
 
+    mst_replicas_first(job);
     if (mst_service_start(job, &err) != MUSTER_OK) {
         return mst_refuse("%s", err.text);
     }

@@ -75,6 +75,7 @@ struct mst_run_options {
     const char *secret_file;       /* NULL: node 0 makes one, */
     int secret_fd;                 /* unless it is read from here; -1: it is not */
     bool insecure;                 /* without a secret */
+    uint32_t replicas;             /* of the service, that vote: 1, 3 or 5; 0: not given */
     bool launched;                 /* by a launcher that starts the other nodes too */
     int64_t service_wait_ms;
 

@@ -67,11 +67,28 @@ static void add_access(struct flags *flags, const struct mst_nodes *nodes)
     }
 }
 
+/* The first of the list founds the group, and only node 0 begins alone. */
+static void add_replica(struct flags *flags, struct mst_run_job *job)
+{
+    char list[MST_ADDRESSES_TEXT];
+
+    mst_replicas_list(job, list, sizeof list);
+    add(flags, "--replica=%s", list);
+    add(flags, "--replicas=%u", job->options->replicas);
+    add(flags, "--advertise=%s", job->replicas.address);
+    if (!job->nodes.first) {
+        add(flags, "--until-idle");
+    }
+}
+
 /* Some are given although they are empty: the environment may be that of another run. */
-static void add_all(struct flags *flags, const struct mst_run_job *job, int ready)
+static void add_all(struct flags *flags, struct mst_run_job *job, int ready)
 {
     const struct mst_run_options *options = job->options;
 
+    if (job->replicas.address[0] != '\0') {
+        add_replica(flags, job);
+    }
     add(flags, "--log-level=warn");
     add(flags, "--log-format=%s", options->log_json ? "json" : "text");
     add(flags, "--journal=%s", job->service.journal);
@@ -83,14 +100,17 @@ static void add_all(struct flags *flags, const struct mst_run_job *job, int read
     add(flags, "--history=%" PRIu64, options->history);
     add(flags, "--straggler-percent=%" PRIu64, options->straggler_percent);
     add(flags, "--buffered-bytes-max=%" PRIu64, options->buffered_bytes_max);
-    add(flags, "--record=%.4095s", options->record != NULL ? options->record : "");
+    add(flags, "--record=%.4095s",
+        options->record != NULL && job->nodes.first ? options->record : "");
     add(flags, "--job=%s", job->name);
     add(flags, "--kept-run=%s", job->kept.path);
     if (options->lease != NULL && *options->lease != '\0') {
         add(flags, "--lease=%s", options->lease);
     }
     if (job->service.bound[0] != '\0') {
-        add(flags, "--addr=%s", job->service.bound);
+        if (strcmp(job->service.bound, job->service.addr) != 0) {
+            add(flags, "--addr=%s", job->service.bound);
+        }
         add_access(flags, &job->nodes);
     }
 }
@@ -158,7 +178,8 @@ static bool wait_ready(struct mst_service *service, int ready)
     return true;
 }
 
-/* Beside the socket. */
+/* Beside the socket, or where that would be: of a replica on another node one for each of these, as
+ * they may share a machine. */
 muster_status mst_service_claim(struct mst_run_job *job, struct muster_error *err)
 {
     struct mst_service *service = &job->service;
@@ -174,7 +195,13 @@ muster_status mst_service_claim(struct mst_run_job *job, struct muster_error *er
     if (dot != NULL && strchr(dot, '/') == NULL) {
         size = (size_t)(dot - socket);
     }
-    (void)snprintf(service->journal, sizeof service->journal, "%.*s.journal", (int)size, socket);
+    if (job->options->join == NULL) {
+        (void)snprintf(service->journal, sizeof service->journal, "%.*s.journal", (int)size,
+                       socket);
+    } else {
+        (void)snprintf(service->journal, sizeof service->journal, "%.*s.%" PRIu32 ".journal",
+                       (int)size, socket, job->nodes.number);
+    }
     if (mst_journal_folder_claim(&service->journal_owner, service->journal, err) != MUSTER_OK) {
         service->journal[0] = '\0';
         return err->status;
@@ -278,12 +305,33 @@ static void on_again(uv_timer_t *timer)
     int error;
 
     job->service.begun_ns = mst_lib_now_ns();
+    job->service.again_due = false;
     error = serve(job, -1);
     if (error != 0) {
         (void)fail(&err, "no process", error);
         mst_say("%s", err.text);
+        job->service.again_due = true;
         (void)uv_timer_start(timer, on_again, mst_back_off_ms(job->service.deaths++), 0);
     }
+}
+
+void mst_service_start_replica(struct mst_run_job *job)
+{
+    struct mst_service *service = &job->service;
+    struct muster_error err;
+
+    if (service->again_due) {
+        return;
+    }
+    if (service->journal[0] == '\0' && mst_service_claim(job, &err) != MUSTER_OK) {
+        mst_say("no replica of the service here: %s", err.text);
+        job->replicas.cannot = true;
+        return;
+    }
+    (void)snprintf(service->addr, sizeof service->addr, "%s", job->replicas.address);
+    (void)snprintf(service->bound, sizeof service->bound, "%s", job->replicas.address);
+    service->begun_ns = mst_lib_now_ns();
+    on_again(&service->again);
 }
 
 /* It ended by itself: it cannot bring its state back, or not keep it, and said why. */
@@ -306,7 +354,7 @@ static void gone(struct mst_run_job *job, pid_t pid, int status)
         return;
     }
     mst_status_how(status, how, sizeof how);
-    if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && !mst_replicas_wanted(job)) {
         lost(job, pid, how);
     } else {
         if (mst_lib_now_ns() - job->service.begun_ns > SOON_NS) {
@@ -314,8 +362,14 @@ static void gone(struct mst_run_job *job, pid_t pid, int status)
         }
         soon = job->service.deaths++;
         delay_ms = soon < SOON_MAX ? 0 : mst_back_off_ms(soon - SOON_MAX);
-        mst_say("the service of the job %s; it is started again%s and goes on from its journal",
-                how, delay_ms == 0 ? "" : " after a while");
+        if (mst_replicas_wanted(job)) {
+            mst_say("the replica of the service on this node %s; it is started again%s", how,
+                    delay_ms == 0 ? "" : " after a while");
+        } else {
+            mst_say("the service of the job %s; it is started again%s and goes on from its journal",
+                    how, delay_ms == 0 ? "" : " after a while");
+        }
+        job->service.again_due = true;
         (void)uv_timer_start(&job->service.again, on_again, delay_ms, 0);
     }
 }

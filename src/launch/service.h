@@ -11,12 +11,13 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "net/address.h"
 #include "net/socket_dir.h"
 #include "process/serve.h"
 
 struct mst_service {
     struct mst_served served; /* pid 0: not running */
-    char addr[MST_SOCKET_PATH_MAX + 8];
+    char addr[MST_ADDRESS_TEXT];
     char journal[MST_SOCKET_PATH_MAX + 8]; /* its folder; empty: none was claimed */
     int journal_owner;                     /* makes it this run's; 0: it is not, or not any more */
     char http[300];                        /* where it serves health and metrics; empty: nowhere */
@@ -28,7 +29,8 @@ struct mst_service {
     uv_timer_t again; /* until it is started again */
     uint32_t deaths;  /* soon after its start, in a row */
     uint64_t begun_ns;
-    pid_t lost; /* it ended by itself, and with it the job's state is lost; 0: it is not */
+    bool again_due; /* that is under way */
+    pid_t lost;     /* it ended by itself, and with it the job's state is lost; 0: it is not */
     char how[128];
 };
 
@@ -41,6 +43,10 @@ muster_status mst_service_claim(struct mst_run_job *job, struct muster_error *er
 /* Starts it, with its journal claimed, and waits until it can be reached. On failure `err` is one
  * line. */
 muster_status mst_service_start(struct mst_run_job *job, struct muster_error *err);
+
+/* Not node 0: a replica of the service, which joins the others. A line says it where it cannot be
+ * started, and then it is tried again. */
+void mst_service_start_replica(struct mst_run_job *job);
 
 /* The timer of the loop. */
 void mst_service_open(struct mst_run_job *job);

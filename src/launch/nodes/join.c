@@ -42,6 +42,7 @@ static const struct parameter parameters[] = {
     {"size_multiple", "as what a multiple of runs (--size-multiple)", AT(size_multiple)},
     {"max_restarts", NULL, AT(max_restarts)},
     {"restarts_given", NULL, AT(restarts_given)},
+    {"replicas", NULL, AT(replicas)},
 };
 
 enum { PARAMETER_COUNT = sizeof parameters / sizeof parameters[0] };
@@ -94,6 +95,8 @@ static bool put_all(struct mst_run_job *job, struct muster_batch *batch)
               put_text(batch, "grow", job->options->grow) &&
               put_number(batch, "join_wait", job->options->join_wait_ms) &&
               put_number(batch, "replace_wait", job->options->replace_wait_ms) &&
+              put_number(batch, "history", (int64_t)job->options->history) &&
+              (job->options->lease == NULL || put_text(batch, "lease", job->options->lease)) &&
               put_avoided(batch, job->options->avoid);
 
     for (size_t i = 0; i < PARAMETER_COUNT && ok; i++) {
@@ -104,27 +107,35 @@ static bool put_all(struct mst_run_job *job, struct muster_batch *batch)
 
 /* ---- the line to type ---- */
 
-static void say_what_to_type(struct mst_run_job *job, const char *address)
+static void make_line(const struct mst_run_job *job, const char *addresses, struct mst_words *line)
 {
     const struct mst_run_options *options = job->options;
-    struct mst_words line = {.size = 0};
     char number[16];
 
-    mst_words_add(&line, "--join");
-    mst_words_add(&line, address);
+    line->size = 0;
+    mst_words_add(line, "--join");
+    mst_words_add(line, addresses);
     if (options->secret_fd >= 0) {
         (void)snprintf(number, sizeof number, "%d", options->secret_fd);
-        mst_words_add(&line, "--secret-fd");
-        mst_words_add(&line, number);
+        mst_words_add(line, "--secret-fd");
+        mst_words_add(line, number);
     } else if (job->nodes.secret[0] != '\0') {
-        mst_words_add(&line, "--secret-file");
-        mst_words_add(&line, job->nodes.secret);
+        mst_words_add(line, "--secret-file");
+        mst_words_add(line, job->nodes.secret);
     } else {
-        mst_words_add(&line, "--insecure");
+        mst_words_add(line, "--insecure");
     }
-    mst_words_add(&line, "-j");
-    mst_words_add(&line, job->name);
-    mst_programs_words(options, &line);
+    mst_words_add(line, "-j");
+    mst_words_add(line, job->name);
+    mst_programs_words(options, line);
+}
+
+static void say_what_to_type(const struct mst_run_job *job)
+{
+    const struct mst_run_options *options = job->options;
+    struct mst_words line;
+
+    make_line(job, job->service.listen, &line);
     if (options->nodes_min == options->nodes_max) {
         mst_say("%" PRIu32 " nodes: on %s %" PRIu32 ": muster run%s", options->nodes_max,
                 options->nodes_max == 2 ? "the other" : "each of the other", options->nodes_max - 1,
@@ -132,6 +143,18 @@ static void say_what_to_type(struct mst_run_job *job, const char *address)
     } else {
         mst_say("%" PRIu32 " to %" PRIu32 " nodes: on each of the others: muster run%s",
                 options->nodes_min, options->nodes_max, line.text);
+    }
+}
+
+void mst_nodes_say_further(struct mst_run_job *job, const char *addresses)
+{
+    struct mst_words line;
+
+    if (job->options->hosts == NULL && !job->options->launched) {
+        make_line(job, addresses, &line);
+        mst_say("the service of job '%s' has %" PRIu32
+                " replicas now; on a further node: muster run%s",
+                job->name, job->options->replicas, line.text);
     }
 }
 
@@ -160,7 +183,7 @@ int mst_nodes_publish(struct mst_run_job *job)
         return mst_hosts_start(job);
     }
     if (!job->options->launched) {
-        say_what_to_type(job, job->service.listen);
+        say_what_to_type(job);
     }
     return 0;
 }
@@ -254,6 +277,13 @@ static muster_status take(struct mst_run_job *job, const char *name, const char 
         }
     } else if (strcmp(name, "replace_wait") == 0) {
         if (!mst_line_signed(mst_slice_text(value), &job->own.replace_wait_ms)) {
+            return refuse_value(job, name, value, err);
+        }
+    } else if (strcmp(name, "lease") == 0) {
+        mst_text_print(job->nodes.lease, sizeof job->nodes.lease, "%s", value);
+        job->own.lease = job->nodes.lease;
+    } else if (strcmp(name, "history") == 0) {
+        if (!mst_slice_number(mst_slice_text(value), INT64_MAX, &job->own.history)) {
             return refuse_value(job, name, value, err);
         }
     } else if (strncmp(name, "avoid/", 6) == 0) {
@@ -467,16 +497,16 @@ static void on_work(uv_work_t *work)
     }
 }
 
-/* Commands that are typed here find the job. Without that they need --addr, and no more. */
-static void be_found(struct mst_run_job *job)
+void mst_nodes_be_found(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct mst_elsewhere where = {.insecure = job->options->insecure};
     struct muster_error err;
 
-    if (nodes->first || nodes->found_here) {
+    if (nodes->first && !mst_replicas_wanted(job)) {
         return;
     }
+    mst_nodes_forget(job);
     mst_text_print(where.addr, sizeof where.addr, "%s", nodes->addr);
     if (nodes->secret[0] != '\0' && realpath(nodes->secret, where.secret) == NULL) {
         where.secret[0] = '\0';
@@ -506,7 +536,7 @@ static void on_worked(uv_work_t *work, int ignored)
         job->session = nodes->work_session;
         mst_nodes_begin(job);
         nodes->rejoins = false;
-        be_found(job);
+        mst_nodes_be_found(job);
         mst_say("this is node %" PRIu32 " of job '%s', with #%" PRIu32 " to #%" PRIu32,
                 nodes->number, job->name, job->places.list[0].index,
                 job->places.list[job->places.count - 1].index);

@@ -111,6 +111,7 @@ static void on_key(struct mst_run_job *job, const struct mst_item *item)
     struct mst_run_peer peer;
 
     if (cut(item->name, MST_SESSION_KEYS, &name)) {
+        mst_replicas_heard(job, name, &item->value);
         if (item->value.size < MST_NOTE_MAX && mst_run_key_read(name, item->value, &word)) {
             take_key(job, &word);
         }
@@ -124,17 +125,20 @@ static void on_key(struct mst_run_job *job, const struct mst_item *item)
 
 static void on_item(struct mst_run_job *job, const struct mst_item *item)
 {
+    struct mst_slice name;
+
     if (item->kind == MST_ITEM_MEMBER) {
         on_member(job, &item->who);
     } else if (item->kind == MST_ITEM_FAULT) {
         mst_faults_heard(&job->faults, item);
     } else if (item->kind == MST_ITEM_RESET) {
         job->nodes.listed = job->nodes.all_told = false;
+        mst_replicas_reset(job);
     } else if (item->kind == MST_ITEM_KEY) {
         on_key(job, item);
-    } else if (item->kind == MST_ITEM_DELETED &&
-               mst_slice_equal(item->name, mst_slice_text(MST_SESSION_KEYS "all"))) {
-        job->nodes.all_told = false;
+    } else if (item->kind == MST_ITEM_DELETED && cut(item->name, MST_SESSION_KEYS, &name)) {
+        job->nodes.all_told = job->nodes.all_told && !mst_slice_is(name, "all");
+        mst_replicas_heard(job, name, NULL);
     }
 }
 
@@ -292,6 +296,7 @@ void mst_nodes_begin(struct mst_run_job *job)
     nodes->finished = (struct mst_note){0};
     mst_preempted_begin(job);
     mst_plain_begin(job);
+    mst_replicas_begin(job);
     mst_nodes_begin_life(job);
     job->session.follow = (struct mst_lib_follow){.take = on_reply, .over = on_over, .ctx = job};
     mst_session_watch(&job->session, nodes->narrow ? nodes->number : MST_NODE_NONE);
@@ -617,6 +622,7 @@ void mst_nodes_look(struct mst_run_job *job)
         widen(job);
     }
     say_all(job);
+    mst_replicas_look(job);
     give_up_refused(job);
     hear_restarts(job, restarts);
     if (atomic_exchange(&nodes->given_up, false) && job->service.lost == 0) {

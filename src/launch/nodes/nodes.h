@@ -12,6 +12,7 @@
  *   life/NUMBER            all ranks are started again, for the NUMBERth time, and why (group.h)
  *   master_port            where ranks of torch meet, chosen by node 0 for each life
  *   finished/LIFE          a rank that was in a generation has ended well in that life
+ *   replica/SLOT           where a replica of the service is (replicas.h)
  *   end                    the run ends: NUMBER of the node that decided it, signal for the ranks
  *   cause                  exit code, and the line that says why: what everybody's last line is;
  *                          and on a line of its own what the reports say of it (report.h)
@@ -54,6 +55,7 @@ struct mst_nodes {
     bool rejoins;    /* it was given up, and comes back as another */
     bool narrow;     /* of the others it hears what node 0 says */
     bool master_given;
+    char lease[32];                  /* of the service, where node 0 was told one; else empty */
     char addr[MST_ADDRESSES_TEXT];   /* where ranks and agent find the service, with commas */
     char secret[MST_NODES_PATH_MAX]; /* the file; empty: none */
     bool secret_made;                /* it goes with the run */
@@ -106,6 +108,13 @@ int mst_nodes_credentials(struct mst_nodes *nodes, const struct mst_run_options 
 
 /* join.c: asks the service what the run is. Blocks; from any thread. */
 muster_status mst_nodes_ask(struct mst_run_job *job, int64_t timeout_ms, struct muster_error *err);
+
+/* What is typed on a further node, once the service is at these addresses. */
+void mst_nodes_say_further(struct mst_run_job *job, const char *addresses);
+
+/* Commands that are typed here find the job, at nodes->addr. Without that they need --addr, and no
+ * more. */
+void mst_nodes_be_found(struct mst_run_job *job);
 
 /* Node 0, once the service runs: tells the others what the run is. 0, or the exit code. */
 int mst_nodes_publish(struct mst_run_job *job);

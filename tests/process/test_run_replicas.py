@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run over three nodes or more has three replicas of its service, of which nothing is said: the
+host of any one of them may be lost, node 0's too. On network namespaces, as test_nodes.py.
+
+behaviour: nodes / Replicas of the service
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD
+from nodes import missing
+from running import RANK, until
+from test_nodes import Nodes, all_well, cluster  # noqa: F401
+
+WHY_NOT = missing()
+if WHY_NOT is None and b"without replicas" in (BUILD / "bin" / "muster").read_bytes():
+    WHY_NOT = "this muster was built without replicas"
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+
+LEASE_S = 10  # the default; a takeover takes a tenth of it
+FURTHER = re.compile(r"has 3 replicas now; on a further node: muster run (--join .*)")
+
+
+def replica(cluster, number):  # noqa: F811
+    """(pid, address) of the replica on that node."""
+    for pid in cluster.pids(number):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").split("\0")
+            for word in words if "serve" in words else []:
+                if word.startswith("--advertise="):
+                    return pid, word.removeprefix("--advertise=")
+    return None
+
+
+def clients(cluster, number):  # noqa: F811
+    """Connections to that replica: only a leader has those of all agents and ranks."""
+    port = replica(cluster, number)[1].rpartition(":")[2]
+    said = subprocess.run(cluster.words(number, "ss", "-Htn", "state", "established", "sport", "=",
+                                        f":{port}"), capture_output=True, text=True)
+    return len(said.stdout.splitlines())
+
+
+def leader(cluster, numbers):  # noqa: F811
+    return until(lambda: [number for number in numbers if replica(cluster, number)
+                          and clients(cluster, number) >= 5])[0]
+
+
+class Replicated(Nodes):
+    """Three nodes, and as many replicas."""
+
+    def __init__(self, cluster, *flags, **how):  # noqa: F811
+        super().__init__(cluster, [RANK], "--lease", f"{LEASE_S}s", *flags, **how)
+        self.typed = self.further(self.on[0])
+        self.lost = set()
+
+    @staticmethod
+    def further(process):
+        """The words of the line for one more node."""
+        return shlex.split(FURTHER.search(process.log.wait_for("has 3 replicas now"))[1])
+
+    @staticmethod
+    def all_know():
+        """Every client has renewed its session since, and knows the addresses of all replicas. That
+        leaves no other trace than time."""
+        known = time.monotonic() + LEASE_S / 2
+        until(lambda: time.monotonic() > known)
+
+    def alive(self):
+        return min(set(range(len(self.on))) - self.lost)
+
+    def order(self, index, generation, what):
+        done = self.cluster.muster(self.alive(), "key", "put", f"order-{index}-{generation}", what,
+                                   "-j", self.job)
+        assert done.returncode == 0, done.stderr
+
+    def lose(self, number):
+        """The host dies: its processes, and its cable, so that nobody hears of it."""
+        self.cluster.cable(number, "down")
+        for pid in self.cluster.pids(number):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.lost.add(number)
+
+    def join_further(self, number, words):
+        at = words.index("--")
+        process = self.cluster.start(number, "run", *words[:at], *words[at:])
+        self.on.append(process)
+        return process
+
+    def codes(self):
+        return [process.wait() for number, process in enumerate(self.on) if number not in self.lost]
+
+
+def survivors_well(nodes, ranks):
+    nodes.end(ranks)
+    codes = nodes.codes()
+    assert codes == [0] * len(codes), nodes.told()
+
+
+def test_three_nodes_have_three_replicas_of_the_service(cluster):  # noqa: F811
+    """A run has three nodes. Each has a replica of the service, and node 0 prints the line for a
+    further node with the addresses of all three. At the end nothing is left of any."""
+    nodes = Replicated(cluster)
+    ranks = nodes.entered(6)
+    addresses = {replica(cluster, number)[1] for number in range(3)}
+    assert {address.rpartition(":")[0] for address in addresses} == \
+        {cluster.address(number) for number in range(3)}
+    assert set(nodes.typed[nodes.typed.index("--join") + 1].split(",")) == addresses
+    all_well(nodes, ranks)
+    assert [replica(cluster, number) for number in range(3)] == [None] * 3
+    for number in range(3):
+        assert os.listdir(cluster.directories[number]) == []
+
+
+@pytest.mark.parametrize("flags", [("--replicas", 1), ("--nnodes", 2)])
+def test_one_replica_is_none(cluster, flags):  # noqa: F811
+    """A run has two nodes, or is to have one replica. Its service is node 0's alone."""
+    count = 2 if "--nnodes" in flags else 3
+    nodes = Nodes(cluster, [RANK], *(flags if count == 3 else ()), count=count)
+    ranks = nodes.entered(2 * count)
+    assert len(nodes.services()) == 1
+    assert [replica(cluster, number) for number in range(count)] == [None] * count
+    all_well(nodes, ranks)
+
+
+def test_the_leader_is_killed(cluster):  # noqa: F811
+    """The process of the service that leads is killed. Another replica takes over, the killed one
+    comes back, no rank is interrupted, and commands find the job on every node."""
+    nodes = Replicated(cluster)
+    ranks = nodes.entered(6)
+    pid, address = replica(cluster, leader(cluster, range(3)))
+    os.kill(pid, signal.SIGKILL)
+    nodes.on[0].log.wait_for("the replica of the service on this node", "started again")
+    next_pid, again = until(lambda: replica(cluster, 0))
+    assert again == address and next_pid != pid
+    for number in range(3):
+        done = cluster.muster(number, "key", "put", "after", number, "-j", nodes.job)
+        assert done.returncode == 0, done.stderr
+    nodes.end(ranks)
+    assert nodes.codes() == [0, 0, 0], nodes.told()
+    assert sorted(nodes.generations()) == [1]
+
+
+def test_node_0_is_lost(cluster):  # noqa: F811
+    """Node 0's host dies with the leader. The job goes on without its ranks after one interruption,
+    and ends well."""
+    nodes = Replicated(cluster, nnodes="2:3")
+    nodes.entered(6)
+    nodes.all_know()
+    assert leader(cluster, range(3)) == 0
+    nodes.lose(0)
+    ranks = nodes.entered(4, generation=2)
+    assert sorted(nodes.generations()) == [1, 2]
+    survivors_well(nodes, ranks)
+
+
+def test_lost_hosts_are_replaced_one_after_another(cluster):  # noqa: F811
+    """Node 0's host dies for good, and a further node joins by the printed line: it gets a replica.
+    Then the host of the next leader dies. The job goes on each time."""
+    nodes = Replicated(cluster, nnodes="2:3")
+    nodes.entered(6)
+    nodes.all_know()
+    nodes.lose(0)
+    nodes.entered(4, generation=2)
+    newcomer = nodes.join_further(cluster.add(), nodes.typed)
+    nodes.further(newcomer)
+    nodes.entered(6, generation=3)
+    nodes.all_know()
+    nodes.lose(leader(cluster, [1, 2, 3]))
+    ranks = nodes.entered(4, generation=4)
+    survivors_well(nodes, ranks)
