@@ -255,6 +255,12 @@ static void take_commit(struct mst_replica *replica)
     uint64_t commit = raft_commit_index(&replica->raft);
     uint64_t last = mst_replica_log_last(replica->log);
 
+    if (commit < replica->committed && replica->restore_due) { /* libraft keeps that to itself */
+        MST_REPLICA_END(replica, MST_REPLICA_FAILED, MUSTER_ENOMEM,
+                        "replica %llu: out of memory for the snapshot at %llu", shown(replica->id),
+                        shown(replica->committed));
+        return;
+    }
     if (commit < replica->committed) {
         broken(replica, "the commit index fell", replica->committed, commit);
         return;
