@@ -229,8 +229,8 @@ struct sim_proc;
     X(VOTE_KEPT, SAFETY, "a vote that leaves is on the disk")                                      \
     X(CORE_TIME, SAFETY, "the time of the core never goes back, whoever leads")                    \
     X(LEASE_KEPT, SAFETY,                                                                          \
-      "a member that could reach a service that serves for 0.6 of a lease is neither stopped "     \
-      "nor given up")                                                                              \
+      "a member that could reach a service that serves for 0.6 of a lease, and for a look at "     \
+      "each host, is neither stopped nor given up")                                                \
     X(RESUME_WHOLE, SAFETY,                                                                        \
       "a new leader gives each member a whole lease before it does anything else")                 \
     X(STOPS_FIRST, SAFETY,                                                                         \

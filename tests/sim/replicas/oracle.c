@@ -291,13 +291,15 @@ void rep_oracle_reach(struct replicas *replicas)
     }
 }
 
-/* It had the time to find it: the answer to a renewal that it sent then keeps it for 0.8 L. */
+/* It had the time to find it: the answer to a renewal that it sent then keeps it for 0.8 L. It
+ * looks at one host after the other, with a second between two at most, and one may not answer. */
 static bool had_time(const struct replicas *replicas, const struct rep_member *member)
 {
-    uint64_t now = replicas->sim.now_ns;
+    uint64_t round_ns = replicas->plan.hosts * 1000 * SIM_MS + replicas->plan.patience_ns;
+    uint64_t least_ns = replicas->plan.lease_ns * 6 / 10;
 
     return member->reach_ns != SIM_NEVER &&
-           now - member->reach_ns > replicas->plan.lease_ns * 6 / 10;
+           replicas->sim.now_ns - member->reach_ns > (round_ns > least_ns ? round_ns : least_ns);
 }
 
 /* LEASE_KEPT */
