@@ -295,7 +295,7 @@ void rep_oracle_reach(struct replicas *replicas)
  * looks at one host after the other, with a second between two at most, and one may not answer. */
 static bool had_time(const struct replicas *replicas, const struct rep_member *member)
 {
-    uint64_t round_ns = replicas->plan.hosts * 1000 * SIM_MS + replicas->plan.patience_ns;
+    uint64_t round_ns = replicas->plan.hosts * (1000 * SIM_MS) + replicas->plan.patience_ns;
     uint64_t least_ns = replicas->plan.lease_ns * 6 / 10;
 
     return member->reach_ns != SIM_NEVER &&
