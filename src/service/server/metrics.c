@@ -214,14 +214,15 @@ static void read_goodput(struct mst_exposition *out, const struct mst_figures *f
     for (size_t i = 0; i < figures->job_count; i++) {
         const struct mst_job_figures *job = &figures->jobs[i];
         const struct mst_label labels[] = {job_label(job)};
-        uint64_t whole_ms = job->counted_ns / NS_PER_MS, away_ns = 0, share;
+        uint64_t away_ns = 0, share;
 
         for (unsigned cause = 0; cause < MST_CAUSES; cause++) {
             away_ns += job->counts.away_ns[cause];
         }
-        if (whole_ms > 0) { /* in millionths */
-            share = (whole_ms - mst_sooner(away_ns / NS_PER_MS, whole_ms)) * 1000000 / whole_ms;
-            mst_exposition_seconds(out, labels, 1, share / 1000000, share % 1000000 * 1000);
+        if (job->counted_ns > 0) {
+            away_ns = mst_sooner(away_ns, job->counted_ns);
+            share = NS_PER_S - (uint64_t)((double)away_ns * NS_PER_S / (double)job->counted_ns);
+            mst_exposition_seconds(out, labels, 1, share / NS_PER_S, share % NS_PER_S);
         }
     }
 }
