@@ -19,6 +19,7 @@
 #include "launch/nodes/replicas.h"
 #include "launch/place.h"
 #include "launch/plain.h"
+#include "launch/stopped.h"
 #include "launch/preempted.h"
 #include "launch/report.h"
 #include "launch/run.h"
@@ -56,6 +57,7 @@ struct mst_run_job {
     struct mst_group group;
     struct mst_run_places places;
     struct mst_plain_ranks plain;
+    struct mst_note stopped; /* the ranks that a signal has stopped */
     struct mst_hung hung;
     struct mst_awaited awaited;
     struct mst_faults faults;

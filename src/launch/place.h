@@ -37,6 +37,7 @@ struct mst_place {
     bool asks;                   /* whether it may be started again */
     bool refused;                /* it may not; what follows is decided when all nodes are known */
     uint64_t lost_ns;            /* when the rank died that the others wait for; 0: they do not */
+    uint64_t stopped_ns;         /* since when a signal has stopped it; 0: none has */
     uint32_t early;              /* how many in a row died before they were in a generation */
     int code;                    /* that a done one ended with: 0, or 75 */
     int start_error;             /* why it could not be started the last time; 0: it was */

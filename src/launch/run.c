@@ -59,6 +59,7 @@ static void on_child(uv_signal_t *handle, int number)
     mst_nodes_look(job);
     mst_group_look(job);
     mst_plain_look(job);
+    mst_stopped_look(job);
     mst_ending_look(job);
 }
 

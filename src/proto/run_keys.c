@@ -150,6 +150,17 @@ bool mst_run_plain_take(struct mst_slice *value, struct mst_run_plain *out)
            mst_run_number_read(word, INT32_MAX, &out->pid);
 }
 
+bool mst_run_stopped_take(struct mst_slice *value, struct mst_run_stopped *out)
+{
+    struct mst_slice word = mst_slice_cut(value, ' ');
+    struct mst_slice index = mst_slice_cut(&word, ':'), pid = mst_slice_cut(&word, ':');
+
+    *out = (struct mst_run_stopped){.index = 0};
+    return mst_run_number_read(index, UINT32_MAX - 1, &out->index) &&
+           mst_run_number_read(pid, INT32_MAX, &out->pid) &&
+           mst_slice_number(word, INT64_MAX, &out->for_ms);
+}
+
 /* ---- writing ---- */
 
 void mst_run_all_write(char *room, const struct mst_all *all)

@@ -82,6 +82,18 @@ struct mst_run_plain {
 /* Takes the next off the value. False: there is no more, or it is nothing that an agent writes. */
 bool mst_run_plain_take(struct mst_slice *value, struct mst_run_plain *out);
 
+/* What each agent writes, under its node's number, of its ranks that a signal has stopped:
+ * "INDEX:PID:MS INDEX:PID:MS", each with how long it was stopped when this was written. */
+#define MST_RUN_STOPPED_PREFIX "muster/run-stopped/"
+
+struct mst_run_stopped {
+    uint32_t index, pid;
+    uint64_t for_ms;
+};
+
+/* Takes the next off the value. False: there is no more, or it is nothing that an agent writes. */
+bool mst_run_stopped_take(struct mst_slice *value, struct mst_run_stopped *out);
+
 /* A number that is all of the text. */
 bool mst_run_number_read(struct mst_slice text, uint32_t most, uint32_t *out);
 

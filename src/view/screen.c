@@ -96,7 +96,7 @@ static void put_head(struct canvas *canvas, const struct mst_status *status)
 {
     const struct mst_item *job = mst_status_job(status);
     struct mst_story story;
-    char line[LINE_ROOM];
+    char line[LINE_ROOM] = "";
     struct mst_text text = mst_text_in(line, sizeof line);
 
     mst_text_format(&text, "muster top  job %.*s", MST_TEXT_ARGS(status->job));
@@ -122,7 +122,7 @@ static void put_head(struct canvas *canvas, const struct mst_status *status)
 static void put_verdict(struct canvas *canvas, const struct mst_job_verdict *verdict)
 {
     const struct mst_top_screen *screen = canvas->screen;
-    char line[LINE_ROOM];
+    char line[LINE_ROOM] = "";
     struct mst_text text = mst_text_in(line, sizeof line);
 
     if (!screen->trouble) {
@@ -154,7 +154,10 @@ static char mark_of(const struct mst_item *member, enum mst_unusual unusual)
     case MST_PRESENT:
         break;
     }
-    return unusual >= MST_UNUSUAL_ABSENT ? '?' : member->name.size > 0 ? '.' : '#';
+    if (unusual >= MST_UNUSUAL_ABSENT) {
+        return '?';
+    }
+    return (char)(member->name.size > 0 ? '.' : '#');
 }
 
 static void put_bar(struct canvas *canvas, const struct mst_status *status,
@@ -162,7 +165,7 @@ static void put_bar(struct canvas *canvas, const struct mst_status *status,
 {
     uint32_t last = canvas->used + BAR_LINES;
     struct mst_slice host = mst_slice_of(NULL, 0);
-    char line[LINE_ROOM];
+    char line[LINE_ROOM] = "";
     struct mst_text text = mst_text_in(line, sizeof line);
     struct mst_top_table table;
 
@@ -203,7 +206,7 @@ static void put_bar(struct canvas *canvas, const struct mst_status *status,
 /* In `width` columns: cut, or with blanks behind it. */
 static void put_cell(struct mst_text *text, size_t width, struct mst_slice words)
 {
-    char cell[256];
+    char cell[256] = "";
     struct mst_text escaped = mst_text_in(cell, sizeof cell);
     size_t size, columns = 0;
 
@@ -222,7 +225,7 @@ static void put_cell(struct mst_text *text, size_t width, struct mst_slice words
 static void put_row(struct canvas *canvas, const struct mst_top_row *row, bool chosen)
 {
     const struct mst_item *member = row->member;
-    char line[LINE_ROOM], cell[64];
+    char line[LINE_ROOM] = "", cell[64] = "";
     struct mst_text text = mst_text_in(line, sizeof line), part = mst_text_in(cell, sizeof cell);
 
     mst_text_add(&text, chosen ? ">" : " ");
@@ -309,7 +312,7 @@ static void put_opened(struct canvas *canvas, const struct mst_status *status,
                        const struct mst_top_row *row)
 {
     const struct mst_item *member = row->member;
-    char line[LINE_ROOM];
+    char line[LINE_ROOM] = "";
     struct mst_text text = mst_text_in(line, sizeof line);
 
     mst_top_row_name(&text, row);
@@ -371,7 +374,7 @@ static void put_foot(struct canvas *canvas, const struct mst_top_table *table)
                                         [MST_SORT_STATE] = "state",
                                         [MST_SORT_SINCE] = "latest change"};
     const struct mst_top_screen *screen = canvas->screen;
-    char line[LINE_ROOM];
+    char line[LINE_ROOM] = "";
     struct mst_text text = mst_text_in(line, sizeof line);
 
     while (canvas->used + 1 < screen->rows) {

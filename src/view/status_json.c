@@ -10,6 +10,7 @@
 #include "view/json.h"
 #include "view/plain.h"
 #include "view/preemption.h"
+#include "view/stopped.h"
 #include "view/story.h"
 #include "view/verdict.h"
 
@@ -24,6 +25,7 @@ void mst_status_fini(struct mst_status *status)
     mst_items_fini(&status->preemption);
     mst_items_fini(&status->clusters);
     mst_items_fini(&status->plain);
+    mst_items_fini(&status->stopped);
 }
 
 const struct mst_item *mst_status_job(const struct mst_status *status)
@@ -457,6 +459,24 @@ static json_t *plain_json(const struct mst_status *status)
     return list;
 }
 
+static void add_stopped(void *ctx, const struct mst_stopped *stopped)
+{
+    json_t *object = json_object();
+    bool good = put(object, "index", number_json(stopped->index)) &&
+                put(object, "pid", number_json(stopped->pid)) &&
+                put(object, "for_ms", number_json(stopped->for_ms));
+
+    append(ctx, good ? object : drop(object));
+}
+
+static json_t *stopped_json(const struct mst_status *status)
+{
+    json_t *list = json_array();
+
+    mst_stopped_each(status, add_stopped, &list);
+    return list;
+}
+
 static json_t *job_json(const struct mst_item *job)
 {
     json_t *object = json_object();
@@ -559,7 +579,9 @@ static json_t *status_json(const struct mst_status *status, bool brief)
            put(object, "steps_per_s", rate_json(status)) &&
            put(object, "stragglers", stragglers_json(status)) &&
            put(object, "without_muster", plain_json(status)) &&
+           put(object, "stopped", stopped_json(status)) &&
            put(object, "members", members_json(status, brief)) &&
+
            put(object, "rounds", list_json(&status->rounds, round_json)) &&
            put(object, "hosts", list_json(&status->hosts, host_json)) &&
            put(object, "faults", list_json(&status->faults, fault_json)) &&

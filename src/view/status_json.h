@@ -15,6 +15,7 @@ struct mst_status {
     struct mst_items preemption; /* the keys under MST_PREEMPT_PREFIX */
     struct mst_items clusters;   /* and under MST_CLUSTER_STATUS_PREFIX */
     struct mst_items plain;      /* and under MST_RUN_PLAIN_PREFIX */
+    struct mst_items stopped;    /* and under MST_RUN_STOPPED_PREFIX */
 };
 
 /* Ends with a newline; the caller frees it. NULL: no memory. */

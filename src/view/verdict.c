@@ -9,6 +9,7 @@
 #include "view/plain.h"
 #include "view/preemption.h"
 #include "view/span.h"
+#include "view/stopped.h"
 #include "view/story.h"
 
 #define WORTH_WAITING_MS 1000u /* a round is open for less in every step of a job that runs */
@@ -383,6 +384,44 @@ static bool is_preempted(struct scene *scene)
     return say(scene, MST_JOB_PREEMPTION, MST_JOB_NOTE, 0);
 }
 
+struct stopping {
+    struct mst_stopped longest;
+    uint32_t count;
+};
+
+static void take_longest(void *ctx, const struct mst_stopped *stopped)
+{
+    struct stopping *stopping = ctx;
+
+    if (stopping->count++ == 0 || stopped->for_ms > stopping->longest.for_ms) {
+        stopping->longest = *stopped;
+    }
+}
+
+static bool is_stopped(struct scene *scene)
+{
+    struct stopping stopping = {.count = 0};
+    const struct mst_item *rank;
+
+    mst_stopped_each(scene->status, take_longest, &stopping);
+    if (stopping.count == 0) {
+        return false;
+    }
+    scene->out->index = stopping.longest.index;
+    rank = rank_at(scene->status, stopping.longest.index);
+    if (rank) {
+        mst_story_process(&scene->text, &rank->who);
+    } else {
+        mst_text_format(&scene->text, "#%" PRIu32, stopping.longest.index);
+    }
+    mst_text_add(&scene->text, " is stopped by a signal for ");
+    mst_span(&scene->text, stopping.longest.for_ms);
+    if (stopping.count > 1) {
+        mst_text_format(&scene->text, ", and %" PRIu32 " more", stopping.count - 1);
+    }
+    return say(scene, MST_JOB_STOPPED, MST_JOB_TROUBLE, 1 + stopping.longest.for_ms);
+}
+
 static bool is_silent(struct scene *scene)
 {
     const struct mst_item *silent = scene->worst_silent;
@@ -489,9 +528,9 @@ static bool all_run(struct scene *scene)
 void mst_job_verdict_of(const struct mst_status *status, struct mst_job_verdict *out)
 {
     static bool (*const says[])(struct scene *) = {
-        is_empty,    all_have_left, is_over,   has_too_few,      is_interrupted,
-        is_starting, is_preempted,  is_silent, waits_in_a_round, some_are_missing,
-        are_workers, are_plain,     all_run};
+        is_empty,         all_have_left, is_over,      has_too_few, is_interrupted,
+        is_stopped,       is_starting,   is_preempted, is_silent,   waits_in_a_round,
+        some_are_missing, are_workers,   are_plain,    all_run};
     const struct mst_item *job = mst_status_job(status);
     struct scene scene = {.status = status, .out = out};
     struct mst_plain plain;
@@ -514,19 +553,14 @@ void mst_job_verdict_of(const struct mst_status *status, struct mst_job_verdict 
 
 const char *mst_job_verdict_word(enum mst_job_verdict_kind kind)
 {
-    static const char *const words[] = {[MST_JOB_EMPTY] = "empty",
-                                        [MST_JOB_RUNS] = "runs",
-                                        [MST_JOB_WORKERS] = "workers",
-                                        [MST_JOB_PLAIN] = "plain",
-                                        [MST_JOB_FINISHED] = "finished",
-                                        [MST_JOB_STARTS] = "starts",
-                                        [MST_JOB_MISSING] = "missing",
-                                        [MST_JOB_WAITS] = "waits",
-                                        [MST_JOB_PREEMPTION] = "preemption",
-                                        [MST_JOB_SILENT] = "silent",
-                                        [MST_JOB_INTERRUPTED] = "interrupted",
-                                        [MST_JOB_TOO_FEW] = "too-few",
-                                        [MST_JOB_OVER] = "over"};
+    static const char *const words[] = {
+        [MST_JOB_EMPTY] = "empty",           [MST_JOB_RUNS] = "runs",
+        [MST_JOB_WORKERS] = "workers",       [MST_JOB_PLAIN] = "plain",
+        [MST_JOB_FINISHED] = "finished",     [MST_JOB_STARTS] = "starts",
+        [MST_JOB_MISSING] = "missing",       [MST_JOB_WAITS] = "waits",
+        [MST_JOB_PREEMPTION] = "preemption", [MST_JOB_STOPPED] = "stopped",
+        [MST_JOB_SILENT] = "silent",         [MST_JOB_INTERRUPTED] = "interrupted",
+        [MST_JOB_TOO_FEW] = "too-few",       [MST_JOB_OVER] = "over"};
 
     return words[kind];
 }

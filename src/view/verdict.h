@@ -19,6 +19,7 @@ enum mst_job_verdict_kind {
     MST_JOB_MISSING,     /* some run, others are lost or left */
     MST_JOB_WAITS,       /* ranks wait in a round for others */
     MST_JOB_PREEMPTION,  /* the deadline of a notice comes */
+    MST_JOB_STOPPED,     /* a signal has stopped the process of a rank */
     MST_JOB_SILENT,      /* the connection of a rank is lost */
     MST_JOB_INTERRUPTED, /* a fault or a loss, and the next generation is not sealed yet */
     MST_JOB_TOO_FEW,     /* for the next generation */

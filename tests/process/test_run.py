@@ -20,7 +20,7 @@ import pytest
 
 from conftest import MUSTER, WAIT_S
 from nodes import joining
-from running import RANK, Run, wait_gone
+from running import RANK, Run, until, wait_gone
 
 HANG_S = 1.8  # more than 0.8 of the lease, which only time can show
 
@@ -616,6 +616,27 @@ def test_status_says_how_a_rank_died(run, muster):
     (lost,) = [m for m in json.loads(done.stdout)["members"] if m["index"] == 1]
     assert (lost["cause"], lost["code"], lost["losses"]) == ("signal", 9, 1)
     job.all_well(after)
+
+
+def test_status_says_that_a_rank_is_stopped(run, muster):
+    """A signal stops a rank. `muster status` says so in its first line, and for how long, while its
+    lease runs; it continues, and nothing is said any more. [program / muster status]"""
+    job = run(3, "--lease", "60s")
+    ranks = job.entered()
+    one = ranks[1]["pid"]
+
+    def verdict():
+        return muster("status", "-j", job.job).stdout.splitlines()[0]
+
+    os.kill(one, signal.SIGSTOP)
+    until(lambda: re.fullmatch(
+        rf"job {job.job}: rank 1 \(#1\) on \S+ is stopped by a signal for \d+\.\d s", verdict()), verdict)
+    told = json.loads(muster("status", "--json", "-j", job.job).stdout)
+    assert [(rank["index"], rank["pid"]) for rank in told["stopped"]] == [(1, one)]
+    assert (told["verdict"]["kind"], told["verdict"]["index"]) == ("stopped", 1)
+    os.kill(one, signal.SIGCONT)
+    until(lambda: "stopped" not in verdict(), verdict)
+    job.all_well(ranks)
 
 
 def test_status_says_why_it_restarted_when_the_replacement_is_there(run, muster, tmp_path):

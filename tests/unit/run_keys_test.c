@@ -259,6 +259,29 @@ static void ranks_without_muster_are_read_one_by_one(void **state)
     }
 }
 
+/* An agent names its ranks that a signal has stopped. They are read up to the first word that no
+ * agent writes. [program / muster status] */
+static void stopped_ranks_are_read_one_by_one(void **state)
+{
+    static const char *const no_ranks[] = {"",     "1:2",    "1:2:",  "1::3",
+                                           ":2:3", "1:2:-3", "1:2:x", "1:2:3:4"};
+    struct mst_run_stopped one;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof no_ranks / sizeof no_ranks[0]; i++) {
+        struct mst_slice value = mst_slice_text(no_ranks[i]);
+
+        assert_false(mst_run_stopped_take(&value, &one));
+    }
+    struct mst_slice value = mst_slice_text("7:8:1200 9:10:0");
+
+    assert_true(mst_run_stopped_take(&value, &one));
+    assert_true(one.index == 7 && one.pid == 8 && one.for_ms == 1200);
+    assert_true(mst_run_stopped_take(&value, &one));
+    assert_true(one.index == 9 && one.pid == 10 && one.for_ms == 0);
+    assert_false(mst_run_stopped_take(&value, &one));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +290,7 @@ int main(void)
         cmocka_unit_test(what_no_node_writes_is_refused),
         cmocka_unit_test(a_node_that_is_none_is_refused),
         cmocka_unit_test(ranks_without_muster_are_read_one_by_one),
+        cmocka_unit_test(stopped_ranks_are_read_one_by_one),
         cmocka_unit_test(ranks_that_wait_are_read_line_by_line),
     };
 

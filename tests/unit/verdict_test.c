@@ -186,10 +186,9 @@ static void what_interrupted_it(void **state)
     wait_in(&stage, &round);
     round.awaited = 1;
     round.who = stage.members[1].who;
-    expect(
-        &stage, "interrupted", "trouble", 1,
-        "interrupted for 3.2 s: rank 1 (#1) on b2 ended with status 3: no\\x0aroom; 3 of 4 wait "
-        "in 'seal' for #1, which is starting");
+    expect(&stage, "interrupted", "trouble", 1,
+           "interrupted for 3.2 s: rank 1 (#1) on b2 ended with status 3: no\\x0aroom; 3 of 4 wait "
+           "in 'seal' for #1, which is starting");
     stage.incident = (struct mst_item){
         .incident = MST_INCIDENT_TOO_FEW, .arrived = 3, .expected = 4, .who = {.heard_ms = 2000}};
     stage.status.history = (struct mst_items){.items = &stage.incident, .count = 1};
@@ -198,11 +197,11 @@ static void what_interrupted_it(void **state)
     stage.incident.incident = MST_INCIDENT_SEALED;
     stage.fault.number = 1;
     stage.status.rounds.count = 0;
-    expect(&stage, "missing", "note", 1,
-           "3 of 4 ranks run: rank 1 (#1) on b2 ended with status 3");
+    expect(&stage, "missing", "note", 1, "3 of 4 ranks run: rank 1 (#1) on b2 ended with status 3");
 }
 
-/* A notice of preemption is there: how long is left. A rank is silent: for how long. */
+/* A notice of preemption is there: how long is left. A rank is stopped by a signal, or silent: for
+ * how long. */
 static void what_is_coming(void **state)
 {
     struct stage stage;
@@ -218,6 +217,14 @@ static void what_is_coming(void **state)
     stage.notice.number = 33000;
     expect(&stage, "preemption", "note", 3, "preemption of #3 was due 3.0 s ago (spot)");
     stage.status.preemption.count = 0;
+    stage.plain =
+        (struct mst_item){.kind = MST_ITEM_KEY, .value = TEXT("2:17:9000"), .number = 3000};
+    stage.status.stopped = (struct mst_items){.items = &stage.plain, .count = 1};
+    expect(&stage, "stopped", "trouble", 2, "rank 2 (#2) on b2 is stopped by a signal for 12 s");
+    stage.plain.value = TEXT("2:17:9000 7:18:0");
+    expect(&stage, "stopped", "trouble", 2,
+           "rank 2 (#2) on b2 is stopped by a signal for 12 s, and 1 more");
+    stage.status.stopped.count = 0;
     stage.members[2].who.state = MST_SILENT;
     stage.members[2].who.heard_ms = 3400;
     expect(&stage, "silent", "trouble", 2, "rank 2 (#2) on b2 is silent for 3.4 s");

@@ -14,15 +14,17 @@ bool mst_cli_gather(muster_client *client, const struct mst_cli_place *place, in
         const char *prefix; /* of LIST */
         struct mst_items *items;
         const char *what;
-    } parts[] = {{MST_JOBS, NULL, &status->jobs, "list the jobs"},
-                 {MST_MEMBERS, NULL, &status->members, "list the members"},
-                 {MST_ROUNDS, NULL, &status->rounds, "list the rounds"},
-                 {MST_HOSTS, NULL, &status->hosts, "list the hosts"},
-                 {MST_FAULTS, NULL, &status->faults, "list the faults"},
-                 {MST_HISTORY, NULL, &status->history, "list what happened"},
-                 {MST_LIST, MST_PREEMPT_PREFIX, &status->preemption, "list the notices"},
-                 {MST_LIST, MST_CLUSTER_STATUS_PREFIX, &status->clusters, "list the clusters"},
-                 {MST_LIST, MST_RUN_PLAIN_PREFIX, &status->plain, "list the ranks without muster"}};
+    } parts[] = {
+        {MST_JOBS, NULL, &status->jobs, "list the jobs"},
+        {MST_MEMBERS, NULL, &status->members, "list the members"},
+        {MST_ROUNDS, NULL, &status->rounds, "list the rounds"},
+        {MST_HOSTS, NULL, &status->hosts, "list the hosts"},
+        {MST_FAULTS, NULL, &status->faults, "list the faults"},
+        {MST_HISTORY, NULL, &status->history, "list what happened"},
+        {MST_LIST, MST_PREEMPT_PREFIX, &status->preemption, "list the notices"},
+        {MST_LIST, MST_CLUSTER_STATUS_PREFIX, &status->clusters, "list the clusters"},
+        {MST_LIST, MST_RUN_PLAIN_PREFIX, &status->plain, "list the ranks without muster"},
+        {MST_LIST, MST_RUN_STOPPED_PREFIX, &status->stopped, "list the ranks that are stopped"}};
 
     status->address = place->addr;
     status->job = place->job;
