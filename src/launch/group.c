@@ -18,7 +18,18 @@ void mst_group_heard(struct mst_group *group, uint32_t life, struct mst_slice wh
     }
 }
 
-/* A run on one node has no other node to agree with. */
+/* Of the next life: with its reason. */
+static void write_claim(struct mst_run_job *job, const char *why)
+{
+    struct mst_group *group = &job->group;
+
+    group->claim.insert = true;
+    (void)snprintf(group->claim.key, sizeof group->claim.key, MST_SESSION_KEYS "life/%" PRIu32,
+                   group->life + 1);
+    mst_session_write(&job->session, &group->claim, why);
+}
+
+/* A run on one node has no other node to agree with: the key is for the history of the job. */
 static void begin_alone(struct mst_run_job *job, const char *why)
 {
     mst_shared_lock(&job->shared);
@@ -26,6 +37,7 @@ static void begin_alone(struct mst_run_job *job, const char *why)
     mst_group_heard(&job->group, job->group.life + 1, mst_slice_text(why));
     mst_shared_unlock(&job->shared);
     if (job->places.restarts < job->options->max_restarts) {
+        write_claim(job, why);
         job->places.restarts++;
     }
 }
@@ -71,11 +83,8 @@ void mst_group_ask(struct mst_run_job *job, const struct mst_process *process)
         begin_alone(job, why);
         return;
     }
-    group->claim.insert = true;
     group->claim.counts_too = MST_SESSION_KEYS "restarts";
-    (void)snprintf(group->claim.key, sizeof group->claim.key, MST_SESSION_KEYS "life/%" PRIu32,
-                   group->life + 1);
-    mst_session_write(&job->session, &group->claim, why);
+    write_claim(job, why);
 }
 
 /* What all nodes say alike; the count is the one that came with the reason. */

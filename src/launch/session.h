@@ -11,9 +11,10 @@
 #include "launch/process.h"
 #include "launch/run.h"
 #include "launch/shared.h"
+#include "proto/run_keys.h"
 
 /* The keys that the nodes of a run speak to each other with, and those that only node 0 hears. */
-#define MST_SESSION_KEYS "muster/run/"
+#define MST_SESSION_KEYS MST_RUN_KEY_PREFIX
 #define MST_SESSION_NODE_KEYS "muster/run-node/"
 
 struct mst_run_session {

@@ -112,7 +112,9 @@ enum mst_incident_kind {
     MST_INCIDENT_SERVICE = 8, /* the service began again */
     MST_INCIDENT_STRAGGLER = 9, /* who; total: its work in a step, in thousandths of the median;
                                    step. Once for a rank of a generation */
-    MST_INCIDENT_LAST = MST_INCIDENT_STRAGGLER
+    MST_INCIDENT_GROUP = 10,    /* `muster run` is to start all processes anew; expected: which
+                                   time; value: why */
+    MST_INCIDENT_LAST = MST_INCIDENT_GROUP
 };
 
 struct mst_item {

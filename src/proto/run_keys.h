@@ -43,8 +43,11 @@ struct mst_run_word {
     struct mst_slice report; /* CAUSE; borrowed */
 };
 
-/* A key's name without MST_SESSION_KEYS, and its value. False: it is none of these, or not a valid
- * value of a node. */
+/* Of these keys. */
+#define MST_RUN_KEY_PREFIX "muster/run/"
+
+/* A key's name without MST_RUN_KEY_PREFIX, and its value. False: it is none of these, or not a
+ * valid value of a node. */
 bool mst_run_key_read(struct mst_slice name, struct mst_slice value, struct mst_run_word *out);
 
 /* The same under MST_SESSION_NODE_KEYS. */

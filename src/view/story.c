@@ -149,6 +149,7 @@ void mst_story_of(const struct mst_items *history, struct mst_story *out)
         out->restarts += restarts(incident);
         out->grown += grows(incident);
         out->lost += losses(incident);
+        out->groups += incident->incident == MST_INCIDENT_GROUP;
         out->services += incident->incident == MST_INCIDENT_SERVICE;
         listed += told(incident);
         if (incident->incident == MST_INCIDENT_SEALED) {
@@ -272,9 +273,11 @@ void mst_story_sentence(struct mst_text *text, const struct mst_item *incident)
         ended(text, incident);
         return;
     case MST_INCIDENT_NODE:
-        mst_text_format(text, "node %" PRIu32 " (%.*s) was lost with %" PRIu32 " rank%s",
-                        incident->who.index, MST_SLICE_ARGS(incident->who.host), count,
-                        plural(count));
+        mst_text_format(text, "node %" PRIu32 " (%.*s) was lost", incident->who.index,
+                        MST_SLICE_ARGS(incident->who.host));
+        if (count > 0) { /* of the workers on it no generation knows */
+            mst_text_format(text, " with %" PRIu32 " rank%s", count, plural(count));
+        }
         return;
     case MST_INCIDENT_TOO_FEW:
         if (incident->arrived >= count) { /* a multiple, or an order, leaves some out */
@@ -302,6 +305,12 @@ void mst_story_sentence(struct mst_text *text, const struct mst_item *incident)
         mst_story_process(text, &incident->who);
         mst_text_format(text, " is a straggler: its work in a step takes %u.%02u times the median",
                         incident->total / 1000, incident->total % 1000 / 10);
+        return;
+    case MST_INCIDENT_GROUP:
+        mst_text_format(text, "all processes are to begin anew (%" PRIu32 ")", count);
+        if (incident->value.size > 0) {
+            mst_text_format(text, ": %.*s", MST_SLICE_ARGS(incident->value));
+        }
         return;
     }
     mst_text_add(text, "something that this version does not know");
@@ -334,6 +343,8 @@ const char *mst_story_word(const struct mst_item *incident)
         return "service-restarted";
     case MST_INCIDENT_STRAGGLER:
         return "straggler";
+    case MST_INCIDENT_GROUP:
+        return "all-restarted";
     }
     return "unknown";
 }

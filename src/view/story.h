@@ -17,6 +17,7 @@ struct mst_story {
     uint64_t away_ms;    /* from each interruption until the next generation was sealed */
     uint64_t without_ms; /* with fewer ranks than the most so far, those restarts included, and
                             from the loss that nothing followed until now */
+    uint64_t groups;     /* how often all processes were started anew */
     uint64_t services;   /* how often the service began again */
 };
 

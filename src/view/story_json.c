@@ -87,6 +87,7 @@ char *mst_story_json(const char *job, const struct mst_items *history, uint64_t 
            mst_json_put(object, "unlisted", mst_json_number(story.unlisted)) &&
            mst_json_put(object, "restart_ms", mst_json_number(story.away_ms)) &&
            mst_json_put(object, "without_ms", mst_json_number(story.without_ms)) &&
+           mst_json_put(object, "group_restarts", mst_json_number(story.groups)) &&
            mst_json_put(object, "service_restarts", mst_json_number(story.services)) &&
            mst_json_put(object, "incidents", incidents_json(history, after));
     if (!good) {

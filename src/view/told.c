@@ -43,6 +43,10 @@ static void add_counts(struct mst_text *text, const struct mst_story *story)
         mst_text_format(text, ", grew %" PRIu64 " time%s", story->grown,
                         story->grown == 1 ? "" : "s");
     }
+    if (story->groups > 0) {
+        mst_text_format(text, ", all to begin anew %" PRIu64 " time%s", story->groups,
+                        story->groups == 1 ? "" : "s");
+    }
     if (story->lost > 0) {
         mst_text_format(text, ", lost %" PRIu64 " process%s", story->lost,
                         story->lost == 1 ? "" : "es");

@@ -75,10 +75,12 @@ static const char *tone(const struct mst_item *incident)
     case MST_INCIDENT_LOST:
     case MST_INCIDENT_NODE:
     case MST_INCIDENT_FAULT:
+    case MST_INCIDENT_GROUP:
         return "bad";
     case MST_INCIDENT_TOO_FEW:
     case MST_INCIDENT_NOTICE:
     case MST_INCIDENT_SERVICE:
+    case MST_INCIDENT_STRAGGLER:
         return "note";
     case MST_INCIDENT_SAVED:
         return "good";

@@ -121,6 +121,7 @@ static const struct {
     {"WORK_SECTIONS", MST_WORK_SECTIONS},
     {"WORK_WAITS", MST_WORK_WAITS},
     {"WORK_CPU", MST_WORK_CPU},
+    {"INCIDENT_GROUP", MST_INCIDENT_GROUP},
 };
 
 /* ---- a walk over all fields of a message ---- */

@@ -168,11 +168,11 @@ static void tell_round_of(FILE *out, const char *before, const struct mst_item *
 static void tell_incident(FILE *out, const struct mst_item *item)
 {
     static const char *const kinds[] = {
-        [MST_INCIDENT_SEALED] = "sealed",      [MST_INCIDENT_LOST] = "lost",
-        [MST_INCIDENT_NODE] = "node",          [MST_INCIDENT_FAULT] = "fault",
-        [MST_INCIDENT_TOO_FEW] = "too-few",    [MST_INCIDENT_NOTICE] = "notice",
-        [MST_INCIDENT_SAVED] = "saved",        [MST_INCIDENT_SERVICE] = "service",
-        [MST_INCIDENT_STRAGGLER] = "straggler"};
+        [MST_INCIDENT_SEALED] = "sealed",       [MST_INCIDENT_LOST] = "lost",
+        [MST_INCIDENT_NODE] = "node",           [MST_INCIDENT_FAULT] = "fault",
+        [MST_INCIDENT_TOO_FEW] = "too-few",     [MST_INCIDENT_NOTICE] = "notice",
+        [MST_INCIDENT_SAVED] = "saved",         [MST_INCIDENT_SERVICE] = "service",
+        [MST_INCIDENT_STRAGGLER] = "straggler", [MST_INCIDENT_GROUP] = "group"};
 
     (void)fprintf(out, "%s", kinds[item->incident]);
     if (item->who.index != MST_INDEX_ANY) {

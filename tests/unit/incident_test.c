@@ -249,6 +249,34 @@ static struct mst_core *next_service(struct fixture *f, uint64_t room)
     return next;
 }
 
+static void put_key(struct fixture *f, struct client *client, const char *name, const char *value)
+{
+    struct mst_write op = {
+        .kind = MST_PUT, .key = mst_slice_text(name), .value = mst_slice_text(value)};
+
+    fixture_call(f, client,
+                 (struct mst_request){.command = MST_WRITE, .write = {.ops = &op, .count = 1}});
+}
+
+/* A run writes the key by which all its processes begin anew. It is remembered with the reason;
+ * other keys of a run are not. */
+static void all_beginning_anew_is_remembered(struct fixture *f)
+{
+    struct client agent = fixture_client(f, MST_ROLE_AGENT, 0);
+    const struct mst_reply *reply;
+
+    fixture_connect(f, &agent);
+    put_key(f, &agent, "muster/run/life/1", "#0 ended with status 3");
+    put_key(f, &agent, "muster/run/restarts", "1");
+    put_key(f, &agent, "muster/run/life/x", "no number");
+    put_key(f, &agent, "muster/run-life/2", "another prefix");
+    reply = history(f, &agent, 0);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT_INT(f, item(reply, 0).incident, MST_INCIDENT_GROUP);
+    EXPECT_INT(f, item(reply, 0).expected, 1);
+    EXPECT(f, mst_slice_is(item(reply, 0).value, "#0 ended with status 3"));
+}
+
 /* The next service remembers fewer. It has the newest, under their numbers. */
 static void the_next_service_keeps_what_it_has_room_for(struct fixture *f)
 {
@@ -288,6 +316,7 @@ SCENARIO(a_worker_ends_no_generation)
 SCENARIO(a_restart_without_survivors_has_its_price)
 SCENARIO(too_few_is_told_once)
 SCENARIO(no_cursor_is_behind_all)
+SCENARIO(all_beginning_anew_is_remembered)
 
 static void run_many_losses_leave_what_came_before(void **state)
 {
@@ -311,6 +340,7 @@ int main(void)
         cmocka_unit_test(run_a_restart_without_survivors_has_its_price),
         cmocka_unit_test(run_too_few_is_told_once),
         cmocka_unit_test(run_no_cursor_is_behind_all),
+        cmocka_unit_test(run_all_beginning_anew_is_remembered),
         cmocka_unit_test(run_the_next_service_keeps_what_it_has_room_for),
     };
 

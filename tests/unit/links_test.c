@@ -169,7 +169,7 @@ static void open_replica(struct replica *replica, uint64_t id, const char *addre
     memset(replica, 0, sizeof(*replica));
     replica->mem = mst_system_mem;
     replica->log_fd = memfd_create("log", MFD_CLOEXEC);
-    mst_uv_log_init(&replica->log, replica->log_fd, MST_DEBUG);
+    mst_uv_log_init(&replica->log, replica->log_fd, MST_DEBUG, false);
     assert_int_equal(uv_loop_init(&replica->loop), 0);
     assert_int_equal(uv_loop_init(&replica->hub_loop), 0);
     assert_int_equal(

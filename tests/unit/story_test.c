@@ -70,6 +70,31 @@ static void too_few_says_what_is_missing(void **state)
            "could not go on: 3 ranks are here, and fewer than 2 of them would have a seat");
 }
 
+/* All processes of a run begin anew. The reason stands behind it. */
+static void beginning_anew_says_why(void **state)
+{
+    struct mst_item group = {.incident = MST_INCIDENT_GROUP, .expected = 2};
+
+    (void)state;
+    expect(group, "all-restarted", "all processes are to begin anew (2)");
+    group.value = mst_slice_text("#0 failed");
+    expect(group, "all-restarted", "all processes are to begin anew (2): #0 failed");
+}
+
+/* A node is lost with its ranks, or has none. */
+static void a_lost_node_says_how_many_ranks_it_had(void **state)
+{
+    struct mst_item node = {.incident = MST_INCIDENT_NODE,
+                            .who = {.index = 1, .host = mst_slice_text("b2")}};
+
+    (void)state;
+    expect(node, "node-lost", "node 1 (b2) was lost");
+    node.expected = 1;
+    expect(node, "node-lost", "node 1 (b2) was lost with 1 rank");
+    node.expected = 8;
+    expect(node, "node-lost", "node 1 (b2) was lost with 8 ranks");
+}
+
 /* What happened is added up: restarts after faults and losses, growth, and the losses that have no
  * line of their own, but for a generation of which the beginning is forgotten. */
 static void all_is_added_up(void **state)
@@ -187,6 +212,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_generation_says_how_it_began),
         cmocka_unit_test(too_few_says_what_is_missing),
+        cmocka_unit_test(beginning_anew_says_why),
+        cmocka_unit_test(a_lost_node_says_how_many_ranks_it_had),
         cmocka_unit_test(all_is_added_up),
         cmocka_unit_test(time_without_all_ranks_is_added_up),
         cmocka_unit_test(the_last_loss_or_a_bad_host_is_the_advice),

@@ -2,6 +2,7 @@
 #include "service/core/history.h"
 
 #include "proto/notice.h"
+#include "proto/run_keys.h"
 #include "service/core/generation.h"
 #include "service/core/job.h"
 #include "service/core/node.h"
@@ -289,6 +290,28 @@ void mst_history_straggler(const struct mst_member *member, uint32_t slower, int
         incident->total = slower;
         incident->step = step;
         incident->host = mst_blob_keep(member->host);
+    }
+}
+
+void mst_history_key(struct mst_job *job, const struct mst_key *key)
+{
+    const struct mst_slice prefix = mst_slice_text(MST_RUN_KEY_PREFIX);
+    struct mst_slice name = mst_key_name(key), value = mst_blob_slice(key->value);
+    struct mst_incident *incident;
+    struct mst_run_word word;
+
+    if (key->space != &job->keys || !mst_slice_starts_with(name, prefix) ||
+        !mst_run_key_read(
+            mst_slice_of((const char *)name.data + prefix.size, name.size - prefix.size), value,
+            &word) ||
+        word.key != MST_RUN_KEY_LIFE) {
+        return;
+    }
+    incident = add(job, MST_INCIDENT_GROUP);
+    if (incident) {
+        incident->after = word.number;
+        incident->text = mst_blob_new(&job->core->mem, word.text); /* a copy, as of a notice */
+        known(job);
     }
 }
 

@@ -22,7 +22,8 @@ struct mst_incident {
     struct mst_who who;  /* as it was; but for state, heard_ms and host */
     uint32_t told_by;    /* FAULT, LOST: 1 + the agent; 0: the rank itself or the service */
     uint32_t before;     /* SEALED: the size of the generation that ended; 0: there was none */
-    uint32_t after;      /* SEALED: of the new one. TOO_FEW: min_size. SAVED: ranks. NODE: ranks */
+    uint32_t after; /* SEALED: of the new one. TOO_FEW: min_size. SAVED, NODE: ranks. GROUP: which
+                        one */
     /* SEALED: the faults and losses of the generation that ended. STRAGGLER: how slow, 1/1000. */
     uint32_t total;
     int64_t step;          /* SAVED, STRAGGLER */
@@ -57,6 +58,8 @@ void mst_history_preempt(struct mst_job *job, const struct mst_key *key,
                          const struct mst_preempt_name *name);
 /* Its work in a step in thousandths of the median, and the step that it reached. */
 void mst_history_straggler(const struct mst_member *member, uint32_t slower, int64_t step);
+/* A key was stored: one by which a run starts all its processes anew. */
+void mst_history_key(struct mst_job *job, const struct mst_key *key);
 void mst_history_resumed(struct mst_core *core); /* the service began again */
 
 /* ---- for a snapshot ---- */

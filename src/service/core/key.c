@@ -370,6 +370,7 @@ void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *va
         fulfil(key, MST_CONTAINER(node, struct mst_key_wait, in_key));
     }
     mst_counts_stored(job, key);
+    mst_history_key(job, key);
     mst_watch_wake_key(key);
 }
 
