@@ -38,12 +38,10 @@ static int no_such_job(const struct mst_cli *cli, const char *job,
  * the secret: then there is a file as well, with the addresses of all. */
 static bool reach_socket(struct mst_cli_place *out, const char *path)
 {
+    const size_t size = (size_t)snprintf(out->addr, sizeof out->addr, "unix:%s", path);
     char beside[MST_SOCKET_PATH_MAX];
     struct mst_elsewhere all;
-    size_t size;
 
-    (void)snprintf(out->addr, sizeof out->addr, "unix:%s", path);
-    size = strlen(out->addr);
     if (mst_elsewhere_path(out->job, beside, false, NULL) == MUSTER_OK &&
         mst_elsewhere_read(beside, &all) != 0 && strncmp(all.addr, out->addr, size) == 0 &&
         all.addr[size] == ',') {
