@@ -28,8 +28,11 @@ static void make_room(struct mst_progress_report *report, uint32_t count)
         free(sections);
         return;
     }
-    mst_progress_report_fini(report);
-    *report = (struct mst_progress_report){.list = list, .sections = sections, .room = count};
+    free(report->list);
+    free(report->sections);
+    report->list = list;
+    report->sections = sections;
+    report->room = count;
 }
 
 void mst_progress_report_set(struct mst_progress_report *report, muster_client *client,

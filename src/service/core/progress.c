@@ -119,43 +119,52 @@ static uint64_t step_now(const struct mst_core *core, const struct mst_progress_
            kept->rate * since_ms / (THOUSAND * THOUSAND);
 }
 
+/* So that ten thousand members are looked at once, and from then on only the reports. */
+static void gather(struct mst_job *job)
+{
+    struct mst_job_pace *pace = &job->pace;
+
+    pace->fresh_count = 0;
+    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+        if (is_fresh(job->ranks[rank])) {
+            pace->fresh[pace->fresh_count] = job->ranks[rank]->progress;
+            pace->fresh[pace->fresh_count++]->rank = rank;
+        }
+    }
+}
+
 static void compare_steps(struct mst_job *job)
 {
+    struct mst_job_pace *pace = &job->pace;
     uint32_t count = 0;
     uint64_t median;
 
-    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-        const struct mst_member *member = job->ranks[rank];
-
-        if (is_fresh(member) && member->progress->stepped) {
-            job->pace.sorted[count++] = step_now(job->core, member->progress);
+    for (uint32_t i = 0; i < pace->fresh_count; i++) {
+        if (pace->fresh[i]->stepped) {
+            pace->sorted[count++] = step_now(job->core, pace->fresh[i]);
         }
     }
-    median = count > 0 ? median_of(job->pace.sorted, count) : 0;
-    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-        struct mst_member *member = job->ranks[rank];
+    median = count > 0 ? median_of(pace->sorted, count) : 0;
+    for (uint32_t i = 0; i < pace->fresh_count; i++) {
+        struct mst_progress_kept *kept = pace->fresh[i];
+        uint64_t step = step_now(job->core, kept);
+        uint64_t behind = kept->stepped && step < median ? median - step : 0;
 
-        if (is_fresh(member)) {
-            uint64_t step = step_now(job->core, member->progress);
-            uint64_t behind = member->progress->stepped && step < median ? median - step : 0;
-
-            member->progress->behind = behind < UINT32_MAX ? (uint32_t)behind : UINT32_MAX;
-        }
+        kept->behind = behind < UINT32_MAX ? (uint32_t)behind : UINT32_MAX;
     }
 }
 
 static void compare_rates(struct mst_job *job)
 {
+    struct mst_job_pace *pace = &job->pace;
     uint32_t count = 0;
 
-    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-        const struct mst_member *member = job->ranks[rank];
-
-        if (is_fresh(member) && (member->progress->stepped || member->progress->step > 0)) {
-            job->pace.sorted[count++] = member->progress->rate;
+    for (uint32_t i = 0; i < pace->fresh_count; i++) {
+        if (pace->fresh[i]->stepped || pace->fresh[i]->step > 0) {
+            pace->sorted[count++] = pace->fresh[i]->rate;
         }
     }
-    job->pace.rate = count > 0 ? (uint32_t)median_of(job->pace.sorted, count) : 0;
+    pace->rate = count > 0 ? (uint32_t)median_of(pace->sorted, count) : 0;
 }
 
 static bool is_straggler(const struct mst_job *job, const struct mst_progress_kept *kept)
@@ -166,18 +175,18 @@ static bool is_straggler(const struct mst_job *job, const struct mst_progress_ke
     return percent > 0 && kept->slower >= least && kept->share >= SHARE_LEAST;
 }
 
-static void judge(struct mst_member *member)
+static void judge(struct mst_job *job, struct mst_progress_kept *kept)
 {
-    struct mst_progress_kept *kept = member->progress;
-    bool straggler = is_straggler(member->job, kept);
+    const struct mst_member *member = job->ranks[kept->rank];
+    bool straggler = is_straggler(job, kept);
 
     if (straggler != kept->straggler) {
         kept->straggler = straggler;
-        mst_narrate(member->job, straggler ? MST_WARN : MST_INFO,
+        mst_narrate(job, straggler ? MST_WARN : MST_INFO,
                     "%s " MST_NARRATE_MEMBER " rank=%u work-ms=%u.%03u slower=%u.%03u",
                     straggler ? "straggler" : "straggler-over", MST_NARRATE_MEMBER_ARGS(member),
-                    member->seat.rank, kept->work_us / 1000, kept->work_us % 1000,
-                    kept->slower / 1000, kept->slower % 1000);
+                    kept->rank, kept->work_us / 1000, kept->work_us % 1000, kept->slower / 1000,
+                    kept->slower % 1000);
     }
     if (straggler && !kept->remembered) {
         kept->remembered = true;
@@ -185,43 +194,44 @@ static void judge(struct mst_member *member)
     }
 }
 
-/* Those whose work is measured alike; only of the largest such group a rank is compared. */
-static void compare_work(struct mst_job *job)
+/* How the work of most ranks is measured. */
+static unsigned most_measured(const struct mst_job_pace *pace)
 {
-    uint32_t counts[WORKS] = {0}, count = 0;
+    uint32_t counts[WORKS] = {0};
     unsigned most = MST_WORK_SECTIONS;
-    uint64_t median;
 
-    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-        const struct mst_member *member = job->ranks[rank];
-
-        if (is_fresh(member) && has_work(member->progress, member->progress->work)) {
-            counts[member->progress->work]++;
-        }
+    for (uint32_t i = 0; i < pace->fresh_count; i++) {
+        counts[pace->fresh[i]->work] += pace->fresh[i]->work_us > 0;
     }
     for (unsigned work = MST_WORK_SECTIONS; work < WORKS; work++) {
         most = counts[work] > counts[most] ? work : most;
     }
-    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-        const struct mst_member *member = job->ranks[rank];
+    return most;
+}
 
-        if (is_fresh(member) && has_work(member->progress, most)) {
-            job->pace.sorted[count++] = member->progress->work_us;
+/* Those whose work is measured alike; only in the largest such group a rank is compared. */
+static void compare_work(struct mst_job *job)
+{
+    struct mst_job_pace *pace = &job->pace;
+    unsigned most = most_measured(pace);
+    uint32_t count = 0;
+    uint64_t median;
+
+    for (uint32_t i = 0; i < pace->fresh_count; i++) {
+        if (has_work(pace->fresh[i], most)) {
+            pace->sorted[count++] = pace->fresh[i]->work_us;
         }
     }
-    median = count > 1 ? median_of(job->pace.sorted, count) : 0;
-    job->pace.stragglers = 0;
-    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-        struct mst_progress_kept *kept = job->ranks[rank]->progress;
+    median = count > 1 ? median_of(pace->sorted, count) : 0;
+    pace->stragglers = 0;
+    for (uint32_t i = 0; i < pace->fresh_count; i++) {
+        struct mst_progress_kept *kept = pace->fresh[i];
+        uint64_t slower =
+            median > 0 && has_work(kept, most) ? kept->work_us * THOUSAND / median : 0;
 
-        if (is_fresh(job->ranks[rank])) {
-            uint64_t slower =
-                median > 0 && has_work(kept, most) ? kept->work_us * THOUSAND / median : 0;
-
-            kept->slower = slower < UINT32_MAX ? (uint32_t)slower : UINT32_MAX;
-            judge(job->ranks[rank]);
-            job->pace.stragglers += kept->straggler;
-        }
+        kept->slower = slower < UINT32_MAX ? (uint32_t)slower : UINT32_MAX;
+        judge(job, kept);
+        pace->stragglers += kept->straggler;
     }
 }
 
@@ -232,8 +242,10 @@ static bool make_room(struct mst_job *job)
 
     if (pace->room < job->rank_count) {
         mst_mem_release(mem, pace->sorted);
+        mst_mem_release(mem, pace->fresh);
         pace->sorted = mst_mem_array(mem, job->rank_count, sizeof(*pace->sorted));
-        pace->room = pace->sorted ? job->rank_count : 0;
+        pace->fresh = mst_mem_array(mem, job->rank_count, sizeof(void *));
+        pace->room = pace->sorted && pace->fresh ? job->rank_count : 0;
     }
     return job->rank_count > 0 && pace->room >= job->rank_count;
 }
@@ -241,10 +253,12 @@ static bool make_room(struct mst_job *job)
 static void compare(struct mst_job *job)
 {
     const struct mst_core *core = job->core;
-    uint64_t soonest_ns = job->pace.compared_ns + core->config.lease_ns / 10;
+    uint64_t soonest_ns =
+        job->pace.compared_ns + core->config.lease_ns / 5 - core->config.lease_ns / 50;
 
     if ((job->pace.compared_ns == 0 || core->now_ns >= soonest_ns) && make_room(job)) {
         job->pace.compared_ns = core->now_ns;
+        gather(job);
         compare_steps(job);
         compare_rates(job);
         compare_work(job);
@@ -315,5 +329,6 @@ void mst_progress_forget(struct mst_core *core, struct mst_member *member)
 void mst_progress_clear(struct mst_job *job)
 {
     mst_mem_release(&job->core->mem, job->pace.sorted);
+    mst_mem_release(&job->core->mem, job->pace.fresh);
     job->pace = (struct mst_job_pace){0};
 }

@@ -6,7 +6,7 @@
  * depends on it, so it is in no journal, no snapshot and no digest, and for a report for which
  * there is no memory there is none.
  *
- * The ranks of the generation are compared with each other, at most twice in a renewal's time:
+ * The ranks of the generation are compared with each other, once in a renewal's time:
  *
  *   behind      how many steps a rank is behind the median, all at the same moment: a rank is taken
  *               to go on at its own rate since its report
@@ -28,7 +28,8 @@ struct mst_progress_kept {
     uint64_t incarnation, generation, at_ns;
     int64_t step;
     uint32_t rate, quiet_ms, work_us, share, behind, slower;
-    uint8_t work; /* enum mst_work */
+    uint32_t rank; /* while ranks are compared */
+    uint8_t work;  /* enum mst_work */
     bool stepped, straggler;
     bool remembered; /* as an incident of the job */
     uint8_t section_size;
@@ -38,8 +39,10 @@ struct mst_progress_kept {
 /* Of a job. */
 struct mst_job_pace {
     uint64_t compared_ns;
-    uint64_t *sorted; /* while medians are found */
-    uint32_t room;
+    /* While ranks are compared: those with a report that counts, and numbers to be ordered. */
+    struct mst_progress_kept **fresh;
+    uint64_t *sorted;
+    uint32_t room, fresh_count;
     uint32_t rate;       /* the median */
     uint32_t stragglers; /* ranks that are named */
 };
