@@ -277,6 +277,58 @@ static void all_beginning_anew_is_remembered(struct fixture *f)
     EXPECT(f, mst_slice_is(item(reply, 0).value, "#0 ended with status 3"));
 }
 
+/* What an observer was last told of. */
+static struct {
+    uint32_t calls, count;
+    struct mst_item last;
+} observed;
+
+static void observe_item(void *ctx, const struct mst_item *incident)
+{
+    (void)ctx;
+    observed.count++;
+    observed.last = *incident;
+}
+
+static void observe(void *ctx, const struct mst_core *core, struct mst_slice job)
+{
+    (void)ctx;
+    observed.calls++;
+    observed.count = 0;
+    mst_core_history(core, job, observe_item, NULL);
+}
+
+static void with_observer(struct mst_core_config *config)
+{
+    config->incident = observe;
+    observed.calls = 0;
+}
+
+/* A death is reported before its cause, which comes after the restart. An observer is told of each
+ * incident when all of it is known, and once more when the cause has come. */
+static void an_observer_is_told_of_each_incident(struct fixture *f)
+{
+    struct client ranks[2], agent;
+    struct mst_request lost = {.command = MST_LOST,
+                               .lost = {.index = 1, .pid = 1001, .cause = MST_CAUSE_GONE}};
+
+    begin(f, ranks, 2, &agent);
+    EXPECT_INT(f, observed.calls, 1);
+    EXPECT_INT(f, observed.last.expected, 2);
+    fixture_call(f, &agent, lost);
+    EXPECT_INT(f, observed.calls, 2);
+    EXPECT_INT(f, observed.last.who.cause, MST_CAUSE_GONE);
+    lost.lost.cause = MST_CAUSE_SIGNAL;
+    lost.lost.code = 11;
+    fixture_call(f, &agent, lost);
+    EXPECT_INT(f, observed.calls, 3);
+    EXPECT_INT(f, observed.count, 2);
+    EXPECT_INT(f, observed.last.who.cause, MST_CAUSE_SIGNAL);
+    EXPECT_INT(f, observed.last.who.code, 11);
+    EXPECT_INT(f, observed.last.revision, 2);
+    EXPECT_INT(f, observed.last.who.index, 1);
+}
+
 /* The next service remembers fewer. It has the newest, under their numbers. */
 static void the_next_service_keeps_what_it_has_room_for(struct fixture *f)
 {
@@ -330,6 +382,12 @@ static void run_the_next_service_keeps_what_it_has_room_for(void **state)
     fixture_run_once(the_next_service_keeps_what_it_has_room_for);
 }
 
+static void run_an_observer_is_told_of_each_incident(void **state)
+{
+    (void)state;
+    fixture_run_with(an_observer_is_told_of_each_incident, with_observer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +398,7 @@ int main(void)
         cmocka_unit_test(run_a_restart_without_survivors_has_its_price),
         cmocka_unit_test(run_too_few_is_told_once),
         cmocka_unit_test(run_no_cursor_is_behind_all),
+        cmocka_unit_test(run_an_observer_is_told_of_each_incident),
         cmocka_unit_test(run_all_beginning_anew_is_remembered),
         cmocka_unit_test(run_the_next_service_keeps_what_it_has_room_for),
     };
