@@ -103,9 +103,10 @@ def test_the_page_is_told_to_no_name_that_is_not_ours(served):
     a page of another site whose name points here. The answer is 403, in one line."""
     _, url = served()
     for path in (*PARTS, "/status.json?brief=1", "/history.json"):
-        code, _, body = get(url + path, Host="evil.example")
-        assert code == 403 and len(body.splitlines()) == 1
-        assert body.startswith(path.split("?")[0] + " is told where the Host of the request is an address, ")
+        for host in "evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "[evil]", "":
+            code, _, body = get(url + path, Host=host)
+            assert code == 403 and len(body.splitlines()) == 1
+            assert body.startswith(path.split("?")[0] + " is told where the Host of the request is an address, ")
         for host in "127.0.0.1:1", "localhost", "[::1]:80":
             assert get(url + path, Host=host)[0] == 200
 
@@ -399,8 +400,8 @@ def test_closures_are_on_the_page(served, page):
 @needs_browser
 def test_the_page_is_read_by_keyboard_and_screen_reader(served, page):
     """A reader moves through the places with the arrow keys, and through the marks of the timeline
-    with the tabulator. Each says in words what its colour says; the sentence is live text; at 400
-    pixels nothing is wider than the window."""
+    with the tabulator. Each says in words what its colour says; the sentence is live text, which does
+    not change with each second that passes; at 400 pixels nothing is wider than the window."""
     service, url = served("--lease", "10m")
     with ranks(service, 12, hosts=3):
         kill(service, 7, 12, "out of memory", hosts=3)
@@ -419,7 +420,10 @@ def test_the_page_is_read_by_keyboard_and_screen_reader(served, page):
         look("document.activeElement.click()")
         look("document.querySelector('#line [data-number=\"2\"]').focus()")
         shown.browser.shows("#mark", "rank 7 (#7) on b001 was killed by signal 9 (Killed)")
-        assert shown.browser.text("[role=status]") != ""
+        said, sentence = shown.browser.text("[role=status]"), shown.browser.text("h1")
+        assert "rank 7 (#7) on b001 was killed by signal 9 (Killed)" in said
+        shown.browser.until(lambda: shown.browser.text("h1") != sentence)  # "interrupted for 3.2 s"
+        assert shown.browser.text("[role=status]") == said
         assert look("return document.querySelector('#incidents i').ariaHidden") == "true"
         for width in 400, 1280:
             shown.browser.look("dark", width, 900)
