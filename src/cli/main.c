@@ -19,8 +19,7 @@ extern char **environ;
 const struct mst_cli_command *const mst_cli_commands[] = {
     &mst_cli_run,   &mst_cli_serve,   &mst_cli_status, &mst_cli_key, &mst_cli_barrier,
     &mst_cli_round, &mst_cli_chaos,   &mst_cli_replay, &mst_cli_env, &mst_cli_completion,
-    &mst_cli_agent, &mst_cli_preempt, &mst_cli_exec,   &mst_cli_why,
-    &mst_cli_top,
+    &mst_cli_agent, &mst_cli_preempt, &mst_cli_exec,   &mst_cli_why, &mst_cli_top,
 };
 
 const size_t mst_cli_command_count = sizeof mst_cli_commands / sizeof mst_cli_commands[0];

@@ -257,12 +257,20 @@ def test_ports_agree():
 
 def test_probes_are_those_of_the_operations_page():
     """The manifests' probes are those of the operations page."""
- ( said , ) = [ yaml . safe_load ( block ) for block in blocks ( "docs/operations.md" , "yaml" ) if "livenessProbe" in block ] for stateful in of_kind ( "StatefulSet" ) . values ( ) : ( serve , ) = containers ( stateful ) ( number , ) = [ one [ "containerPort" ] for one in serve [ "ports" ] if one [ "name" ] == "http" ] for probe in ( "livenessProbe" , "readinessProbe" ) : there = {
- * * serve [ probe ] , "httpGet" : {
- * * serve [ probe ] [ "httpGet" ] , "port" : number }
- }
- assert said [ probe ] == there def test_replicas_agree ( ) : "" " The manifest of three replicas is parsed . The list names each of its pods , all begin at once , each says which it is , and no two are on one node or are taken away together . "" " stateful = of_kind ( "StatefulSet" ) [ "muster-three" ] spec , name = stateful [ "spec" ] , stateful [ "metadata" ] [ "name" ]
+    (said,) = [yaml.safe_load(block) for block in blocks("docs/operations.md", "yaml") if "livenessProbe" in block]
+    for stateful in of_kind("StatefulSet").values():
+        (serve,) = containers(stateful)
+        (number,) = [one["containerPort"] for one in serve["ports"] if one["name"] == "http"]
+        for probe in ("livenessProbe", "readinessProbe"):
+            there = {**serve[probe], "httpGet": {**serve[probe]["httpGet"], "port": number}}
+            assert said[probe] == there
 
+
+def test_replicas_agree():
+    """The manifest of three replicas is parsed. The list names each of its pods, all begin at once,
+    each says which it is, and no two are on one node or are taken away together."""
+    stateful = of_kind("StatefulSet")["muster-three"]
+    spec, name = stateful["spec"], stateful["metadata"]["name"]
     (serve,) = containers(stateful)
     (port,) = [one["containerPort"] for one in serve["ports"] if one["name"] == "muster"]
     (listed,) = flag(serve, "replica")

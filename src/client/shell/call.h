@@ -40,9 +40,9 @@ struct mst_call {
     /* Once, when it is over, however it ended; but not after `begin` refused. May be NULL. */
     void (*ended)(struct mst_call *call);
 
-    void *subject; /* of the call, if it has one: the watch */
+    void *subject;  /* of the call, if it has one: the watch */
     uint64_t place; /* ROUND: of the last result in the list that its request tells of */
-    void *out;     /* the caller's, for the result; may be NULL */
+    void *out;      /* the caller's, for the result; may be NULL */
     /* Of a listing: its pages, and the function that turns them into *out, or NULL. */
     struct mst_items items;
     muster_status (*make)(struct mst_call *call);

@@ -69,7 +69,7 @@ struct mst_job {
     struct mst_names round_names;
     uint64_t round_serial;
     uint64_t round_forgotten; /* the greatest next number of a name that was forgotten */
-    struct mst_round *seal; /* the open one; borrowed */
+    struct mst_round *seal;   /* the open one; borrowed */
 
     struct mst_records records;      /* of the generation */
     struct mst_records last_records; /* of the last one that had any, as it was sealed */

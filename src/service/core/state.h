@@ -39,9 +39,9 @@ struct mst_core {
     struct mst_waiter *current;
     struct mst_effect effect;
     struct mst_reply reply;
-    struct mst_item items[MST_PAGE_ITEMS + 1]; /* and a RESET */
+    struct mst_item items[MST_PAGE_ITEMS + 1];              /* and a RESET */
     uint32_t missing[(MST_PAGE_ITEMS + 1) * MST_NAMES_MAX]; /* of each item */
-    struct mst_staged *staged;                 /* batch_max of them: a batch being prepared */
+    struct mst_staged *staged; /* batch_max of them: a batch being prepared */
     const struct mst_key *sorted[MST_PAGE_ITEMS + 1]; /* see scan.h */
     uint64_t walked;                                  /* records that were looked at for replies */
     uint64_t pinned_bytes;                            /* values and rounds, see pin.h */

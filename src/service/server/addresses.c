@@ -35,9 +35,8 @@ muster_status mst_uv_addresses_answer(struct mst_uv_connection *connection,
                                       const struct mst_reply *reply)
 {
     const struct mst_uv_hub *hub = connection->hub;
-    bool carries =
-        reply->command == MST_OPEN ||
-        (reply->command == MST_RENEW && connection->moves != hub->moves);
+    bool carries = reply->command == MST_OPEN ||
+                   (reply->command == MST_RENEW && connection->moves != hub->moves);
     struct mst_reply named;
 
     if (!carries || reply->status != MUSTER_OK || !hub->addresses) {
