@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 SCENARIOS = cluster|worker|coordinator
 DESTDIR ?=
 
-.PHONY: all deps build test scenarios pictures demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install wheel apidoc uninstall clean
+.PHONY: all deps build test scenarios pictures demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install package wheel apidoc uninstall clean
 
 all: build
 
@@ -87,6 +87,12 @@ install: deps
 	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX='$(PREFIX)'
 	@cmake --build --preset release
 	@umask 022; DESTDIR='$(DESTDIR)' cmake --install build/release
+
+# The Debian packages, in dist/debian: built, checked by lintian, and tried in a fresh root (minutes).
+package: deps
+	@tools/deps --package
+	@tools/package
+	@tools/package --try
 
 # The Python package with the library and the program inside, and its source, in dist.
 wheel: deps

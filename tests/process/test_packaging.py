@@ -149,6 +149,7 @@ def test_the_collector_scrapes_the_same_job():
 
 
 KUBERNETES = PACKAGING / "kubernetes"
+OF_TESTS = {"git", "libcmocka-dev", "openssl", "curl", "python3-pytest", "procps"}
 
 
 def test_the_manifests_of_the_page_are_those_of_kustomize():
@@ -186,7 +187,22 @@ def test_the_image_is_built_from_what_the_build_needs():
     as another user than root."""
     stages = (PACKAGING / "container/Dockerfile").read_text().split("\nFROM ")[1:]
     (needed,) = re.findall(r'^packages="(.*?)"', (ROOT / "tools/deps").read_text(), re.M | re.S)
-    tools = {"git", "libcmocka-dev", "openssl", "curl", "python3-pytest", "procps"}
-    for package in set(needed.split()) - tools:
+    for package in set(needed.split()) - OF_TESTS:
         assert re.search(rf"\s{re.escape(package)}\s", stages[0]), package
     assert re.findall(r"^USER (\S+)$", stages[-1], re.M) == ["65532:65532"]
+
+
+def test_the_debian_packages_are_of_this_version():
+    """The Debian packages are of the version that CMake says, and need for their build what `tools/deps` lists, but for
+    tools of tests."""
+    (version,) = re.findall(r"project\(muster VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())
+    debian = PACKAGING / "debian"
+    assert (debian / "changelog").read_text().startswith(f"muster ({version}) ")
+    control = (debian / "control").read_text()
+    (build,) = re.findall(r"^Build-Depends: (.*(?:\n .*)*)", control, re.M)
+    (needed,) = re.findall(r'^packages="(.*?)"', (ROOT / "tools/deps").read_text(), re.M | re.S)
+    needed = set(needed.split()) - OF_TESTS - {"gcc", "g++", "make"}  # every build has these
+    assert needed <= set(re.findall(r"[a-z0-9+.-]{2,}", build))
+    packages = re.findall(r"^Package: (.*)$", control, re.M)
+    assert packages == ["libmuster0", "libmuster-dev", "muster", "python3-muster"]
+    assert all((debian / f"{package}.install").is_file() for package in packages)

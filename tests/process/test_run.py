@@ -726,6 +726,11 @@ def test_the_lines_of_a_run_are_objects(muster):
     said = [json.loads(line) for line in lines if line.startswith("{")]
     assert all((line["level"], line["area"]) == ("info", "run") for line in said)
     assert any(line["text"].startswith("first cause: #1 ") for line in said)
+    # Its service logs nothing but trouble: its command line shows in which form.
+    siblings = "for one in $(cat /proc/$PPID/task/*/children); do tr '\\0' ' ' </proc/$one/cmdline; echo; done"
+    done = muster("run", "--log-format", "json", "-n", "1", "--", "sh", "-c", siblings)
+    (service,) = [line for line in done.stdout.splitlines() if "muster serve " in line]
+    assert " --log-format=json " in service
     done = muster("run", "--log-format", "json", "-n", "1", "--http", "nowhere", "--", "true")
     assert done.returncode != 0
     (line,) = [json.loads(line) for line in done.stderr.splitlines() if '"level":"error"' in line]
