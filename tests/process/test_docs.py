@@ -24,7 +24,7 @@ PAGES = sorted(
 # Flags and variables in the pages that belong to somebody else, or to no command of muster.
 OF_OTHERS = {"--version", "--mpi", "--kill-on-bad-exit", "--no-kill", "--requeue", "--from-file", "--pty",
              "--code", "--slots", "--cluster", "--define-prefix", "--http-put-response-hop-limit", "--instance-id"}
-OF_THE_BUILD = {"MUSTER_RAFT", "MUSTER_SIM_PLANT", "MUSTER_SIM_SEEDS"}
+OF_THE_BUILD = {"MUSTER_RAFT", "MUSTER_REPLICA_SIM_SEEDS", "MUSTER_SIM_PLANT", "MUSTER_SIM_SEEDS"}
 
 
 def text_of(page):

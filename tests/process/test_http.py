@@ -583,7 +583,7 @@ def test_the_environment_says_it_too(serve, env):
 
 def table():
     """[(type, name, labels)] of metrics.def, in its order."""
-    text = (ROOT / "src/service/server/metrics.def").read_text()
+    text = (ROOT / "src/service/metrics/metrics.def").read_text()
     rows = re.findall(r'^X\((\w+), (\w+), "(\w*)", "([\w,]*)", [A-Z_]+\([\w.\[\]]+\), "(.*)"\)$', text, re.M)
     assert len(rows) == len(re.findall(r"^X\(", text, re.M))
     return rows

@@ -32,7 +32,7 @@ def promtool(*args, **options):
 @pytest.fixture(scope="module")
 def exported():
     """{metric: its labels}, as the table of the service's metrics has them."""
-    table = (ROOT / "src/service/server/metrics.def").read_text()
+    table = (ROOT / "src/service/metrics/metrics.def").read_text()
     return {name: set(filter(None, labels.split(",")))
             for name, labels in re.findall(r'^X\(\w+, (\w+), "\w*", "([\w,]*)"', table, re.M)}
 

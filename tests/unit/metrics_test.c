@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "service/server/metrics.h"
+#include "service/metrics/metrics.h"
 
 #define MS UINT64_C(1000000)
 

@@ -23,7 +23,7 @@
 #include <stdbool.h>
 
 #include "muster/status.h"
-#include "service/server/metrics.h"
+#include "service/metrics/metrics.h"
 #include "view/status_json.h"
 
 struct mst_http;

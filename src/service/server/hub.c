@@ -15,6 +15,7 @@
 #include "os/system.h"
 #include "proto/native/native.h"
 #include "service/server/addresses.h"
+#include "service/server/complaint.h"
 #include "service/server/connection.h"
 #include "service/server/kept_file.h"
 #include "service/server/peer.h"
@@ -31,14 +32,18 @@
 #define HEARD_PARTS 8u /* the time of the last request is rounded to such a part of a patience */
 #define STRANGER_READS (2u * MST_UV_GREETINGS) /* in one turn: a handshake takes two */
 #define WHY_ROOM 300u
-#define COMPLAINTS 20u /* lines about refusals in one PATIENCE_NS */
 
-static uint64_t now(struct mst_uv_hub *hub)
+uint64_t mst_uv_hub_now_ns(struct mst_uv_hub *hub)
 {
     if (hub->now_ns == 0) {
         hub->now_ns = mst_uv_feed_now_ns(&hub->feed);
     }
     return hub->now_ns;
+}
+
+static uint64_t now(struct mst_uv_hub *hub)
+{
+    return mst_uv_hub_now_ns(hub);
 }
 
 /* ---- the table ---- */
@@ -51,42 +56,6 @@ static struct mst_uv_connection **slot(struct mst_uv_hub *hub, struct mst_conn i
         at = &(*at)->chain;
     }
     return at;
-}
-
-/* ---- for people ---- */
-
-static void tell(struct mst_uv_connection *connection, enum mst_level level, const char *event,
-                 const char *reason)
-{
-    char peer[80];
-
-    if (mst_uv_log_wants(connection->hub->log, level)) {
-        mst_uv_peer_name(connection->channel.fd, peer, sizeof peer);
-        mst_uv_log_line(connection->hub->log, level, "service",
-                        "%s conn=%" PRIu64 " peer=%s reason=\"%s\"", event, connection->id.id, peer,
-                        reason);
-    }
-}
-
-/* A client can reconnect as often as it likes, and could fill a disk with these lines. */
-static bool may_complain(struct mst_uv_hub *hub)
-{
-    if (now(hub) >= hub->complaints_until_ns) {
-        if (hub->complaints > COMPLAINTS) {
-            mst_uv_log_line(hub->log, MST_WARN, "service", "strangers-refused more=%u",
-                            (unsigned)(hub->complaints - COMPLAINTS));
-        }
-        hub->complaints = 0;
-        hub->complaints_until_ns = now(hub) + PATIENCE_NS;
-    }
-    return hub->complaints++ < COMPLAINTS;
-}
-
-static void complain(struct mst_uv_connection *connection, const char *reason)
-{
-    if (may_complain(connection->hub)) {
-        tell(connection, MST_WARN, "connection-refused", reason);
-    }
 }
 
 /* ---- closing ---- */
@@ -145,13 +114,13 @@ static void drop(struct mst_uv_connection *connection)
 
 static void drop_quietly(struct mst_uv_connection *connection, const char *reason)
 {
-    tell(connection, MST_DEBUG, "connection-closed", reason);
+    mst_uv_tell(connection, MST_DEBUG, "connection-closed", reason);
     drop(connection);
 }
 
 void mst_uv_connection_refuse(struct mst_uv_connection *connection, const char *reason)
 {
-    complain(connection, reason);
+    mst_uv_complain(connection, reason);
     drop(connection);
 }
 
@@ -238,7 +207,7 @@ void mst_uv_connection_watch(struct mst_uv_connection *connection)
 /* The sender loses only this connection. Earlier output is still written. */
 static void hang_up_on(struct mst_uv_connection *connection, const char *reason)
 {
-    complain(connection, reason);
+    mst_uv_complain(connection, reason);
     forget(connection);
     drain(connection);
 }
@@ -310,8 +279,9 @@ static void pass_on(struct mst_uv_connection *connection, const struct mst_reply
     muster_status status = mst_uv_addresses_answer(connection, reply);
 
     if (status != MUSTER_OK) {
-        complain(connection, status == MUSTER_ELIMIT ? "its unread output reached output_bytes_max"
-                                                     : "out of memory");
+        mst_uv_complain(connection, status == MUSTER_ELIMIT
+                                        ? "its unread output reached output_bytes_max"
+                                        : "out of memory");
         connection->draining = true;
         connection->doomed = true;
     }
@@ -387,8 +357,8 @@ static void send_on(struct mst_uv_connection *connection)
     char why[WHY_ROOM];
     muster_status status = mst_uv_addresses_send_on(connection, why, sizeof why);
 
-    if (may_complain(connection->hub)) {
-        tell(connection, MST_INFO, "client-sent-on", why);
+    if (mst_uv_may_complain(connection->hub)) {
+        mst_uv_tell(connection, MST_INFO, "client-sent-on", why);
     }
     connection->doomed = status != MUSTER_OK;
     drain(connection);
@@ -500,10 +470,10 @@ static void end(struct mst_uv_connection *connection)
     struct mst_native_service *codec = connection->codec;
 
     if (connection->channel.tls && !mst_tls_trusted(connection->channel.tls)) {
-        complain(connection, mst_tls_cut_short(MST_TLS_SERVICE));
+        mst_uv_complain(connection, mst_tls_cut_short(MST_TLS_SERVICE));
         drop(connection);
     } else if (codec && mst_native_stream_end(&codec->stream) != MUSTER_OK) {
-        complain(connection, codec->stream.reason);
+        mst_uv_complain(connection, codec->stream.reason);
         drop(connection);
     } else {
         drop_quietly(connection, "closed by the peer");
@@ -541,7 +511,7 @@ static bool greet(struct mst_uv_connection *connection)
     } else if (first != MST_TLS_FIRST_BYTE) {
         hang_up_on(connection, "speaks no TLS");
     } else if (mst_uv_peer_gone(connection->channel.fd)) {
-        complain(connection, "left before its TLS handshake began"); /* costs nothing more */
+        mst_uv_complain(connection, "left before its TLS handshake began"); /* costs nothing more */
         drop(connection);
     } else if (mst_tls_new(&connection->channel.tls, connection->hub->tls) != MUSTER_OK) {
         hang_up_on(connection, "out of memory");
@@ -625,7 +595,7 @@ static void carry(struct mst_uv_hub *hub, const struct mst_effect *effect)
     }
     switch (effect->type) {
     case MST_EFFECT_HANGUP:
-        tell(connection, MST_INFO, "connection-ended", effect->reason);
+        mst_uv_tell(connection, MST_INFO, "connection-ended", effect->reason);
         drain(connection);
         mst_core_done(hub->core, effect);
         break;
@@ -751,7 +721,7 @@ static void expire(struct mst_uv_hub *hub)
     struct mst_uv_connection *first;
 
     while ((first = due(&hub->probation, now(hub)))) {
-        complain(first, overdue(first));
+        mst_uv_complain(first, overdue(first));
         drop(first);
     }
     while ((first = due(&hub->quiet, now(hub)))) {
@@ -759,7 +729,7 @@ static void expire(struct mst_uv_hub *hub)
             hear(first);
             continue;
         }
-        tell(first, MST_INFO, "connection-ended", "asks nothing any more");
+        mst_uv_tell(first, MST_INFO, "connection-ended", "asks nothing any more");
         drop(first);
     }
     for (unsigned i = 0; hub->crowded && i < GIVE_WAY; i++) {
@@ -767,7 +737,7 @@ static void expire(struct mst_uv_hub *hub)
         if (!first) {
             break;
         }
-        complain(first, "gives way to others: it has asked nothing so far");
+        mst_uv_complain(first, "gives way to others: it has asked nothing so far");
         drop(first);
     }
     hub->crowded = false;
@@ -842,18 +812,6 @@ void mst_uv_hub_fini(struct mst_uv_hub *hub)
     mst_uv_reserve_fini(&hub->reserve);
 }
 
-static void refuse(struct mst_uv_hub *hub, int fd, const char *reason)
-{
-    char peer[80];
-
-    if (may_complain(hub)) {
-        mst_uv_peer_name(fd, peer, sizeof peer);
-        mst_uv_log_line(hub->log, MST_WARN, "service", "connection-refused peer=%s reason=\"%s\"",
-                        peer, reason);
-    }
-    close(fd);
-}
-
 static bool room_for_one_more(struct mst_uv_hub *hub, int fd)
 {
     if (hub->count >= hub->limits.connections_max) {
@@ -886,8 +844,9 @@ static void add_stranger(struct mst_uv_connection *connection)
         struct mst_uv_connection *oldest =
             MST_CONTAINER(hub->unproven.next, struct mst_uv_connection, unproven);
 
-        complain(oldest, "too many handshakes are under way (--handshakes-max), and this is the "
-                         "oldest");
+        mst_uv_complain(oldest,
+                        "too many handshakes are under way (--handshakes-max), and this is the "
+                        "oldest");
         drop(oldest);
     }
 }
@@ -899,7 +858,7 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     bool tcp = false;
 
     if (!mst_uv_peer_allowed(fd, &tcp)) {
-        refuse(hub, fd, "another user");
+        mst_uv_refuse(hub, fd, "another user");
         return;
     }
     if (!room_for_one_more(hub, fd)) {
@@ -910,7 +869,7 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     hub->reserve.storing = false;
     if (!connection || uv_poll_init(hub->loop, &connection->poll, fd) != 0) {
         mst_mem_release(&hub->mem, connection);
-        refuse(hub, fd, "out of memory");
+        mst_uv_refuse(hub, fd, "out of memory");
         return;
     }
     connection->hub = hub;
@@ -922,7 +881,7 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     at = slot(hub, connection->id);
     *at = connection;
     put_on_probation(connection, hub->patience_ns);
-    tell(connection, MST_DEBUG, "connection-accepted", "");
+    mst_uv_tell(connection, MST_DEBUG, "connection-accepted", "");
     mst_uv_connection_watch(connection);
     if (tcp && hub->tls) {
         add_stranger(connection);

@@ -92,6 +92,9 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
                               const struct mst_uv_service_config *config, struct muster_error *err);
 void mst_uv_hub_fini(struct mst_uv_hub *hub); /* after the loop has closed all handles */
 
+/* Of this turn. */
+uint64_t mst_uv_hub_now_ns(struct mst_uv_hub *hub);
+
 /* Takes over a connected socket. */
 void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd);
 

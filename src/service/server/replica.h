@@ -29,7 +29,7 @@
 #include "service/journal/journal.h"
 #include "service/replica/replica.h"
 #include "service/server/log.h"
-#include "service/server/metrics.h"
+#include "service/metrics/metrics.h"
 
 struct mst_uv_links;
 struct mst_uv_replica;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "service/server/exposition.h"
+#include "service/metrics/exposition.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_SERVICE_SERVER_METRICS_H
-#define MST_SERVICE_SERVER_METRICS_H
+#ifndef MST_SERVICE_METRICS_METRICS_H
+#define MST_SERVICE_METRICS_METRICS_H
 
 /* The metrics for a scraper: the table metrics.def over a copy of the figures, so that another
  * thread than that of the service can make the text. */
 
 #include "proto/cluster_status.h"
 #include "service/core/counts.h"
-#include "service/server/exposition.h"
+#include "service/metrics/exposition.h"
 
 struct mst_job_figures {
     char *name; /* owned */

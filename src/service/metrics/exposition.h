@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_SERVICE_SERVER_EXPOSITION_H
-#define MST_SERVICE_SERVER_EXPOSITION_H
+#ifndef MST_SERVICE_METRICS_EXPOSITION_H
+#define MST_SERVICE_METRICS_EXPOSITION_H
 
 /* The text for a metrics scraper: Prometheus format 0.0.4, or OpenMetrics 1.0. This module has the
  * format; metrics.def has the content. */

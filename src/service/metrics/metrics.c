@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "service/server/metrics.h"
+#include "service/metrics/metrics.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -503,7 +503,7 @@ const struct mst_metric mst_metrics[] = {
      .labels = (names),                                                                            \
      .help = (words),                                                                              \
      reader},
-#include "service/server/metrics.def"
+#include "service/metrics/metrics.def"
 #undef X
 };
 
