@@ -5,6 +5,7 @@ behaviour: replicas / Several processes, one service
 """
 
 import contextlib
+import datetime
 import http.client
 import os
 import re
@@ -32,6 +33,11 @@ def group(env, started, tmp_path):
         return Group(env, started, tmp_path, count, flags).begin()
 
     return make
+
+
+def moment(line):
+    """When the service wrote it, in seconds."""
+    return datetime.datetime.fromisoformat(line.split(" ")[0].replace("Z", "+00:00")).timestamp()
 
 
 def value(muster, addresses, key, **options):
@@ -302,6 +308,22 @@ def test_a_state_that_differs_is_thrown_away(group):
     assert identity(follower) != before
     client.fill("more", DIGEST_INPUTS)
     assert not any(one.log.having("replica-differs") for one in replicas.replicas)
+    client.close()
+
+
+def test_a_large_state_is_not_compared_all_the_time(group):
+    """To compare the state reads all of it, and nothing is served meanwhile. With a large one that
+    takes at most a hundredth of the time, however many requests come."""
+    replicas = group(flags=["--log-level", "debug"])
+    client = Client(replicas)
+    client.fill("large", 600, 64000)
+    for part in range(4):
+        client.fill(f"key{part}.", DIGEST_INPUTS)
+    digests = [(moment(line), int(re.search(r"took=(\d+)us", line)[1]) / 1e6)
+               for line in replicas.leader().log.having("digest inputs=")]
+    assert digests
+    for (before, took), (then, _) in zip(digests, digests[1:]):
+        assert then - before > 99 * took
     client.close()
 
 

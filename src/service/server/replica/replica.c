@@ -22,6 +22,7 @@
 #define FULL_NS (20 * NS_PER_MS)    /* between two tries on a full disk */
 #define FULL_ELECTIONS 10u          /* after which it ends */
 #define DIGEST_INPUTS 10000u
+#define DIGEST_SHARE 100u /* of the time, at most, for digests */
 #define SEEN_MAX MST_UV_LINKS_PEERS_MAX
 #define ADDRESSES_ROOM ((MST_REPLICA_SERVERS_MAX + 1u) * MST_REPLICA_ADDRESS_ROOM)
 
@@ -56,6 +57,7 @@ struct mst_uv_replica {
     uint64_t given;     /* the last entry of the journal; 0: none waits */
     uint64_t committed; /* the last of our own */
     uint64_t digested;  /* inputs, at the last digest */
+    uint64_t digest_ns; /* of the next one at the earliest */
     uint64_t voters_ns; /* of the next look */
     struct mst_histogram commits;
     struct seen seen[SEEN_MAX];
@@ -736,12 +738,19 @@ bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool always)
 
 /* ---- digests, and who votes ---- */
 
+/* It reads the whole state, and nothing is served meanwhile, here and at the followers. */
 static void digest(struct mst_uv_replica *replica)
 {
+    uint64_t since_ns = uv_hrtime(), took_ns;
     unsigned char bytes[8];
 
     replica->digested = mst_journal_inputs(replica->journal);
     mst_put_u64(bytes, mst_core_kept_digest(replica->core));
+    took_ns = uv_hrtime() - since_ns;
+    replica->digest_ns = since_ns + took_ns * DIGEST_SHARE;
+    mst_uv_log_line(replica->lines, MST_DEBUG, "replica",
+                    "digest inputs=%" PRIu64 " took=%" PRIu64 "us", replica->digested,
+                    took_ns / 1000);
     if (submit(replica, MST_REPLICA_DIGEST, mst_slice_of(bytes, sizeof bytes))) {
         (void)wait_for_commit(replica);
     }
@@ -802,7 +811,8 @@ void mst_uv_replica_rest(struct mst_uv_replica *replica)
     if (replica->role != MST_UV_REPLICA_LEADS) {
         return;
     }
-    if (mst_journal_inputs(replica->journal) - replica->digested >= DIGEST_INPUTS) {
+    if (mst_journal_inputs(replica->journal) - replica->digested >= DIGEST_INPUTS &&
+        uv_hrtime() >= replica->digest_ns) {
         digest(replica);
     }
     if (replica->role == MST_UV_REPLICA_LEADS && uv_hrtime() >= replica->voters_ns) {
