@@ -157,6 +157,9 @@ static char mark_of(const struct mst_item *member, enum mst_unusual unusual)
     if (unusual >= MST_UNUSUAL_ABSENT) {
         return '?';
     }
+    if (unusual == MST_UNUSUAL_STRAGGLER) {
+        return '<';
+    }
     return (char)(member->name.size > 0 ? '.' : '#');
 }
 
@@ -359,7 +362,7 @@ static void put_help(struct canvas *canvas)
         "q       quit",
         "",
         "The bar has a character for each rank: # runs, . waits in a round, ? is waited for,",
-        "! is silent, x is lost, - has left, + joins, s is a spare."};
+        "< is a straggler, ! is silent, x is lost, - has left, + joins, s is a spare."};
 
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         put_lines(canvas, "", lines[i], 2);

@@ -17,8 +17,10 @@ enum mst_unusual mst_member_unusual(const struct mst_status *status,
 {
     const struct mst_who *who = &member->who;
     bool rank = who->role == MST_ROLE_RANK;
+    bool straggler = member->has_progress && member->progress.straggler;
 
-    if (rank && verdict->index == who->index && verdict->level != MST_JOB_GOOD) {
+    if (rank && verdict->index == who->index && verdict->level != MST_JOB_GOOD &&
+        verdict->kind != MST_JOB_STRAGGLES) {
         return MST_UNUSUAL_BLAMED;
     }
     switch (who->state) {
@@ -38,5 +40,5 @@ enum mst_unusual mst_member_unusual(const struct mst_status *status,
         keeps_waiting(mst_job_fullest_round(status), member)) {
         return MST_UNUSUAL_ABSENT;
     }
-    return who->losses > 0 ? MST_UNUSUAL_LOSSES : MST_ORDINARY;
+    return straggler ? MST_UNUSUAL_STRAGGLER : who->losses > 0 ? MST_UNUSUAL_LOSSES : MST_ORDINARY;
 }

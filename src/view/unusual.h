@@ -11,7 +11,8 @@ enum mst_unusual {
     MST_ORDINARY = 0,
     MST_UNUSUAL_LOSSES, /* it is here, and the place was lost before */
     MST_UNUSUAL_LEFT,
-    MST_UNUSUAL_ABSENT, /* a round waits for it */
+    MST_UNUSUAL_STRAGGLER, /* the others wait for it in each step */
+    MST_UNUSUAL_ABSENT,    /* a round waits for it */
     MST_UNUSUAL_SILENT,
     MST_UNUSUAL_LOST,
     MST_UNUSUAL_BLAMED /* the verdict is about it */

@@ -20,8 +20,9 @@ struct scene {
     const struct mst_status *status;
     struct mst_item job;
     uint32_t ranks, here, seated, spares, left, silent, plain; /* of ranks */
-    uint32_t workers, workers_lost;
+    uint32_t workers, workers_lost, stragglers;
     const struct mst_item *worst_silent; /* for longest */
+    const struct mst_item *slowest;      /* of the stragglers */
     const struct mst_item *last_lost;    /* the latest loss of a rank or worker */
     uint64_t newest_ms, oldest_ms;       /* of changes of ranks, 1 +; 0: not known */
     struct mst_job_verdict *out;
@@ -49,6 +50,12 @@ static void count_rank(struct scene *scene, const struct mst_item *member)
         scene->silent++;
         if (!scene->worst_silent || who->heard_ms > scene->worst_silent->who.heard_ms) {
             scene->worst_silent = member;
+        }
+    }
+    if (member->has_progress && member->progress.straggler) {
+        scene->stragglers++;
+        if (!scene->slowest || member->progress.slower > scene->slowest->progress.slower) {
+            scene->slowest = member;
         }
     }
     if (member->since_ms > scene->oldest_ms) {
@@ -508,7 +515,7 @@ static bool are_plain(struct scene *scene)
     return say(scene, MST_JOB_PLAIN, MST_JOB_GOOD, 0);
 }
 
-static bool all_run(struct scene *scene)
+static void add_all_run(struct scene *scene)
 {
     uint32_t all = scene->seated + scene->plain;
 
@@ -522,15 +529,45 @@ static bool all_run(struct scene *scene)
         mst_text_format(&scene->text, ", and %" PRIu32 " spare%s", scene->spares,
                         scene->spares == 1 ? " waits" : "s wait");
     }
+}
+
+void mst_straggler_phrase(struct mst_text *text, const struct mst_rank_progress *progress)
+{
+    mst_text_format(text, "%" PRIu32 ".%02" PRIu32 " times the work of the median",
+                    progress->slower / 1000, progress->slower % 1000 / 10);
+}
+
+static bool one_straggles(struct scene *scene)
+{
+    const struct mst_item *slowest = scene->slowest;
+
+    if (!slowest) {
+        return false;
+    }
+    add_all_run(scene);
+    mst_text_add(&scene->text, "; ");
+    mst_story_process(&scene->text, &slowest->who);
+    mst_text_add(&scene->text, " is a straggler: ");
+    mst_straggler_phrase(&scene->text, &slowest->progress);
+    if (scene->stragglers > 1) {
+        mst_text_format(&scene->text, ", and %" PRIu32 " more", scene->stragglers - 1);
+    }
+    scene->out->index = slowest->who.index;
+    return say(scene, MST_JOB_STRAGGLES, MST_JOB_NOTE, scene->job.since_ms);
+}
+
+static bool all_run(struct scene *scene)
+{
+    add_all_run(scene);
     return say(scene, MST_JOB_RUNS, MST_JOB_GOOD, scene->job.since_ms);
 }
 
 void mst_job_verdict_of(const struct mst_status *status, struct mst_job_verdict *out)
 {
     static bool (*const says[])(struct scene *) = {
-        is_empty,         all_have_left, is_over,      has_too_few, is_interrupted,
-        is_stopped,       is_starting,   is_preempted, is_silent,   waits_in_a_round,
-        some_are_missing, are_workers,   are_plain,    all_run};
+        is_empty,         all_have_left, is_over,      has_too_few,   is_interrupted,
+        is_stopped,       is_starting,   is_preempted, is_silent,     waits_in_a_round,
+        some_are_missing, are_workers,   are_plain,    one_straggles, all_run};
     const struct mst_item *job = mst_status_job(status);
     struct scene scene = {.status = status, .out = out};
     struct mst_plain plain;
@@ -553,14 +590,21 @@ void mst_job_verdict_of(const struct mst_status *status, struct mst_job_verdict 
 
 const char *mst_job_verdict_word(enum mst_job_verdict_kind kind)
 {
-    static const char *const words[] = {
-        [MST_JOB_EMPTY] = "empty",           [MST_JOB_RUNS] = "runs",
-        [MST_JOB_WORKERS] = "workers",       [MST_JOB_PLAIN] = "plain",
-        [MST_JOB_FINISHED] = "finished",     [MST_JOB_STARTS] = "starts",
-        [MST_JOB_MISSING] = "missing",       [MST_JOB_WAITS] = "waits",
-        [MST_JOB_PREEMPTION] = "preemption", [MST_JOB_STOPPED] = "stopped",
-        [MST_JOB_SILENT] = "silent",         [MST_JOB_INTERRUPTED] = "interrupted",
-        [MST_JOB_TOO_FEW] = "too-few",       [MST_JOB_OVER] = "over"};
+    static const char *const words[] = {[MST_JOB_EMPTY] = "empty",
+                                        [MST_JOB_RUNS] = "runs",
+                                        [MST_JOB_STRAGGLES] = "straggles",
+                                        [MST_JOB_WORKERS] = "workers",
+                                        [MST_JOB_PLAIN] = "plain",
+                                        [MST_JOB_FINISHED] = "finished",
+                                        [MST_JOB_STARTS] = "starts",
+                                        [MST_JOB_MISSING] = "missing",
+                                        [MST_JOB_WAITS] = "waits",
+                                        [MST_JOB_PREEMPTION] = "preemption",
+                                        [MST_JOB_STOPPED] = "stopped",
+                                        [MST_JOB_SILENT] = "silent",
+                                        [MST_JOB_INTERRUPTED] = "interrupted",
+                                        [MST_JOB_TOO_FEW] = "too-few",
+                                        [MST_JOB_OVER] = "over"};
 
     return words[kind];
 }

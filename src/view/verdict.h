@@ -5,6 +5,7 @@
 /* What there is to say about a job, in one sentence: all is well, or what is most wrong. The same
  * sentence is in `muster status`, in `muster top`, in /status.json and on the page. */
 
+#include "base/text.h"
 #include "view/status_json.h"
 
 enum { MST_VERDICT_ROOM = 768 };
@@ -12,6 +13,7 @@ enum { MST_VERDICT_ROOM = 768 };
 enum mst_job_verdict_kind {
     MST_JOB_EMPTY = 0,   /* no rank and no worker has joined */
     MST_JOB_RUNS,        /* all ranks run */
+    MST_JOB_STRAGGLES,   /* all ranks run, and the others wait for one of them in each step */
     MST_JOB_WORKERS,     /* a job of workers alone */
     MST_JOB_PLAIN,       /* all run, and none uses muster */
     MST_JOB_FINISHED,    /* all ranks have left */
@@ -40,6 +42,9 @@ void mst_job_verdict_of(const struct mst_status *status, struct mst_job_verdict 
 
 /* The open round that most have come to, as it holds up a job that hangs; NULL: none is open. */
 const struct mst_item *mst_job_fullest_round(const struct mst_status *status);
+
+/* Of a straggler: "1.35 times the work of the median". */
+void mst_straggler_phrase(struct mst_text *text, const struct mst_rank_progress *progress);
 
 /* "waits": one word for a program; and "good", "note" or "trouble". */
 const char *mst_job_verdict_word(enum mst_job_verdict_kind kind);

@@ -81,8 +81,12 @@ def test_the_slow_rank_of_eight_is_named(pace, muster, way, work):
     assert [index for index, of in ranks.items() if of["straggler"]] == [5]
     assert {of["work"] for of in ranks.values()} == {work}
     assert ranks[5]["slower"] >= 1.2 and ranks[5]["work_ms"] >= 1.2 * COMPUTE_MS
+    assert status["verdict"]["kind"] == "straggles" and status["verdict"]["index"] == 5, status["verdict"]
     text = muster("status", "-j", run.job).stdout
-    assert re.search(r"^straggler: rank 5 \(#5, node .*\), 1\.\d\d times the work of the median rank$", text, re.M), text
+    slow = r"1\.\d\d times the work of the median"
+    assert re.search(rf"; rank 5 \(#5\) on .* is a straggler: {slow}$", text.splitlines()[0]), text
+    assert re.search(rf"^  rank 5 \(#5\)  .*, straggler: {slow}", text, re.M), text
+    assert text.count("straggler") == 2, text
     assert any("straggler #5 " in line for line in run.log.lines), run.log.lines
     metrics = metrics_of(run)
     assert metrics.value("muster_stragglers", job=run.job) == 1

@@ -13,6 +13,7 @@
 #include "proto/notice.h"
 #include "proto/run_keys.h"
 #include "view/span.h"
+#include "view/unusual.h"
 #include "view/verdict.h"
 
 enum { SIZE = 4 };
@@ -232,6 +233,59 @@ static void what_is_coming(void **state)
     expect(&stage, "silent", "trouble", 2, "rank 2 (#2) on b2 is silent for 3.4 s, and 1 more");
 }
 
+/* All ranks run, and the others wait for one of them in each step. The one that is slowest is named
+ * with what its work takes, and how many more there are; what is worse comes before it. */
+static void who_is_slow(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    set(&stage);
+    stage.members[1].has_progress = true;
+    stage.members[1].progress.slower =
+        1900; /* and it is no straggler: it works for less of a step */
+    expect(&stage, "runs", "good", MST_INDEX_ANY, "all 4 ranks run for 3 min");
+    stage.members[3].has_progress = true;
+    stage.members[3].progress = (struct mst_rank_progress){.slower = 1358, .straggler = true};
+    expect(
+        &stage, "straggles", "note", 3,
+        "all 4 ranks run for 3 min; rank 3 (#3) on b2 is a straggler: 1.35 times the work of the "
+        "median");
+    stage.members[2].has_progress = true;
+    stage.members[2].progress = (struct mst_rank_progress){.slower = 2000, .straggler = true};
+    stage.members[0].has_progress = true;
+    stage.members[0].progress = (struct mst_rank_progress){.slower = 1207, .straggler = true};
+    expect(
+        &stage, "straggles", "note", 2,
+        "all 4 ranks run for 3 min; rank 2 (#2) on b2 is a straggler: 2.00 times the work of the "
+        "median, and 2 more");
+    stage.members[1].who.state = MST_SILENT;
+    expect(&stage, "silent", "trouble", 1, "rank 1 (#1) on b2 is silent for 0.0 s");
+}
+
+/* A straggler is looked at, like what is worse; a row of its own says so. */
+static void a_straggler_is_unusual(void **state)
+{
+    struct mst_job_verdict verdict;
+    struct stage stage;
+
+    (void)state;
+    set(&stage);
+    stage.members[3].has_progress = true;
+    stage.members[3].progress.slower = 1358;
+    mst_job_verdict_of(&stage.status, &verdict);
+    assert_int_equal(mst_member_unusual(&stage.status, &verdict, &stage.members[3]), MST_ORDINARY);
+    stage.members[3].progress.straggler = true;
+    mst_job_verdict_of(&stage.status, &verdict);
+    assert_int_equal(mst_member_unusual(&stage.status, &verdict, &stage.members[3]),
+                     MST_UNUSUAL_STRAGGLER);
+    assert_int_equal(mst_member_unusual(&stage.status, &verdict, &stage.members[2]), MST_ORDINARY);
+    stage.members[3].who.state = MST_SILENT;
+    mst_job_verdict_of(&stage.status, &verdict);
+    assert_int_equal(mst_member_unusual(&stage.status, &verdict, &stage.members[3]),
+                     MST_UNUSUAL_BLAMED);
+}
+
 /* Workers alone, of which one is lost. */
 static void a_job_of_workers(void **state)
 {
@@ -275,6 +329,7 @@ int main(void)
         cmocka_unit_test(all_is_well),        cmocka_unit_test(the_begin_and_the_end),
         cmocka_unit_test(who_waits_for_whom), cmocka_unit_test(what_interrupted_it),
         cmocka_unit_test(what_is_coming),     cmocka_unit_test(a_job_of_workers),
+        cmocka_unit_test(who_is_slow),        cmocka_unit_test(a_straggler_is_unusual),
         cmocka_unit_test(durations),
     };
 

@@ -122,6 +122,17 @@ static void put_losses(const struct mst_item *member)
     }
 }
 
+static void put_straggler(const struct mst_item *member)
+{
+    char words[64];
+    struct mst_text text = mst_text_in(words, sizeof words);
+
+    if (member->has_progress && member->progress.straggler) {
+        mst_straggler_phrase(&text, &member->progress);
+        mst_cli_put(", straggler: %s", words);
+    }
+}
+
 static void print_member(const struct mst_item *member)
 {
     const struct mst_who *who = &member->who;
@@ -140,6 +151,7 @@ static void print_member(const struct mst_item *member)
     if (who->state == MST_SILENT) {
         mst_cli_put(", last heard %.1f s ago", (double)who->heard_ms / 1000);
     }
+    put_straggler(member);
     put_losses(member);
     if (member->name.size > 0) {
         mst_cli_say(", waits at '%.*s' %" PRIu64, MST_SLICE_ARGS(member->name), member->number);

@@ -158,22 +158,6 @@ static void print_missing(const struct mst_status *status)
     mst_cli_nodes_print(status->members.items, status->members.count);
 }
 
-/* ---- stragglers ---- */
-
-static void print_stragglers(const struct mst_status *status)
-{
-    for (size_t i = 0; i < status->members.count; i++) {
-        const struct mst_item *member = &status->members.items[i];
-
-        if (member->has_progress && member->progress.straggler) {
-            mst_cli_put("straggler: ");
-            mst_cli_put_rank(&member->who);
-            mst_cli_put(", %u.%02u times the work of the median rank\n",
-                        member->progress.slower / 1000, member->progress.slower % 1000 / 10);
-        }
-    }
-}
-
 /* ---- rounds ---- */
 
 /* Lost ranks that are being replaced: the seal stays open for them. */
@@ -403,7 +387,6 @@ void mst_cli_status_print(const struct mst_status *status, bool all)
     if (!hung) {
         print_beginning(faults, job.number);
     }
-    print_stragglers(status);
     mst_cli_hosts_print(status->hosts.items, status->hosts.count);
     mst_cli_preemption_print(status);
     mst_cli_clusters_print(status);
