@@ -92,29 +92,61 @@ static const char *colour_of(enum mst_job_verdict_level level)
     return level == MST_JOB_GOOD ? BOLD GREEN : level == MST_JOB_NOTE ? BOLD YELLOW : BOLD RED;
 }
 
+/* A part of the head, if all of it has room there: half a number is another number. */
+static void add_part(struct canvas *canvas, struct mst_text *text, const char *part)
+{
+    size_t size = strlen(part);
+
+    if (text->size == 0 || text->size + size <= canvas->screen->columns) {
+        mst_text_add(text, part);
+    }
+}
+
+static void add_cost(struct canvas *canvas, struct mst_text *text, const struct mst_status *status,
+                     const struct mst_item *job)
+{
+    struct mst_story story;
+    char words[64];
+    struct mst_text part = mst_text_in(words, sizeof words);
+
+    mst_text_format(&part, "  %" PRIu32 " restart%s", job->total, job->total == 1 ? "" : "s");
+    add_part(canvas, text, words);
+    mst_story_of(&status->history, &story);
+    part = mst_text_in(words, sizeof words);
+    mst_text_add(&part, ", lost ");
+    mst_span(&part, story.away_ms);
+    add_part(canvas, text, words);
+}
+
 static void put_head(struct canvas *canvas, const struct mst_status *status)
 {
     const struct mst_item *job = mst_status_job(status);
-    struct mst_story story;
-    char line[LINE_ROOM] = "";
-    struct mst_text text = mst_text_in(line, sizeof line);
+    uint32_t rate = mst_status_rate(status);
+    char line[LINE_ROOM] = "", words[64] = "";
+    struct mst_text text = mst_text_in(line, sizeof line), part = mst_text_in(words, sizeof words);
 
-    mst_text_format(&text, "muster top  job %.*s", MST_TEXT_ARGS(status->job));
+    mst_text_format(&text, "job %.*s", MST_TEXT_ARGS(status->job));
     if (job && job->number > 0) {
-        mst_text_format(&text, "  generation %" PRIu64, job->number);
+        mst_text_format(&part, "  generation %" PRIu64, job->number);
     }
     if (job && job->since_ms > 0) {
-        mst_text_add(&text, " for ");
-        mst_span(&text, job->since_ms - 1);
+        mst_text_add(&part, " for ");
+        mst_span(&part, job->since_ms - 1);
     }
+    add_part(canvas, &text, words);
     if (job) {
-        mst_text_format(&text, "  %" PRIu32 " of %" PRIu32 " here", job->arrived, job->expected);
+        part = mst_text_in(words, sizeof words);
+        mst_text_format(&part, "  %" PRIu32 " of %" PRIu32 " here", job->arrived, job->expected);
+        add_part(canvas, &text, words);
+    }
+    if (rate > 0) {
+        part = mst_text_in(words, sizeof words);
+        mst_text_format(&part, "  %" PRIu32 ".%02" PRIu32 " steps/s", rate / 1000,
+                        rate % 1000 / 10);
+        add_part(canvas, &text, words);
     }
     if (job && job->total > 0) {
-        mst_story_of(&status->history, &story);
-        mst_text_format(&text, "  %" PRIu32 " restart%s, lost ", job->total,
-                        job->total == 1 ? "" : "s");
-        mst_span(&text, story.away_ms);
+        add_cost(canvas, &text, status, job);
     }
     put_line(canvas, REVERSED, line);
 }
@@ -225,6 +257,28 @@ static void put_cell(struct mst_text *text, size_t width, struct mst_slice words
     }
 }
 
+/* Never cut. */
+static void put_number(struct mst_text *text, size_t width, int64_t number)
+{
+    char cell[32] = "";
+    struct mst_text words = mst_text_in(cell, sizeof cell);
+
+    mst_text_format(&words, "%" PRId64, number);
+    put_cell(text, words.size > width ? words.size : width, mst_slice_text(cell));
+}
+
+static void put_progress(struct mst_text *text, const struct mst_item *member)
+{
+    const struct mst_rank_progress *progress = &member->progress;
+
+    if (member->has_progress && progress->stepped) {
+        put_number(text, 8, progress->step);
+        put_number(text, 6, progress->behind);
+    } else {
+        put_cell(text, 15, mst_slice_text(""));
+    }
+}
+
 static void put_row(struct canvas *canvas, const struct mst_top_row *row, bool chosen)
 {
     const struct mst_item *member = row->member;
@@ -241,13 +295,9 @@ static void put_row(struct canvas *canvas, const struct mst_top_row *row, bool c
     }
     put_cell(&text, 8, mst_slice_text(cell));
     if (member) {
-        put_cell(&text, 14, member->who.host);
-        part = mst_text_in(cell, sizeof cell);
-        mst_text_format(&part, "%" PRIu64, member->who.pid);
-        put_cell(&text, 8, mst_slice_text(cell));
-        part = mst_text_in(cell, sizeof cell);
-        mst_text_format(&part, "%" PRIu32, member->who.losses);
-        put_cell(&text, 5, mst_slice_text(cell));
+        put_cell(&text, 12, member->who.host);
+        put_progress(&text, member);
+        put_number(&text, 4, member->who.losses);
         mst_text_slice(&text, member->name.size > 0 ? member->name : member->value);
     }
     put_line(canvas,
@@ -273,7 +323,7 @@ static void put_table(struct canvas *canvas, struct mst_top_screen *screen,
     }
     put_line(
         canvas, REVERSED,
-        " RANK             STATE      SINCE    NODE           PID      LOST  WAITS AT, OR LAST "
+        " RANK             STATE      SINCE    NODE         STEP     BEHIND LOST WAITS AT, OR LAST "
         "WORDS                                                                           ");
     for (uint32_t i = 0; i < room && screen->first + i < table->count; i++) {
         put_row(canvas, &table->rows[screen->first + i], screen->first + i == screen->chosen);
@@ -311,6 +361,25 @@ static void put_incidents(struct canvas *canvas, const struct mst_status *status
     }
 }
 
+static void put_steps(struct canvas *canvas, const struct mst_item *member)
+{
+    const struct mst_rank_progress *progress = &member->progress;
+    char line[LINE_ROOM] = "";
+    struct mst_text text = mst_text_in(line, sizeof line);
+
+    if (!member->has_progress || !progress->stepped) {
+        return;
+    }
+    mst_text_format(
+        &text, "step %" PRId64 ", %" PRIu32 " behind the median, %" PRIu32 ".%02" PRIu32 " steps/s",
+        progress->step, progress->behind, progress->rate / 1000, progress->rate % 1000 / 10);
+    if (progress->straggler) {
+        mst_text_add(&text, ", straggler: ");
+        mst_straggler_phrase(&text, progress);
+    }
+    put_lines(canvas, "", line, 2);
+}
+
 static void put_opened(struct canvas *canvas, const struct mst_status *status,
                        const struct mst_top_row *row)
 {
@@ -335,6 +404,7 @@ static void put_opened(struct canvas *canvas, const struct mst_status *status,
     mst_text_format(&text, " ago, lost %" PRIu32 " time%s", member->who.losses,
                     member->who.losses == 1 ? "" : "s");
     put_lines(canvas, "", line, 2);
+    put_steps(canvas, member);
     text = mst_text_in(line, sizeof line);
     if (member->name.size > 0) {
         mst_text_format(&text, "waits at '%.*s' %" PRIu64, MST_SLICE_ARGS(member->name),

@@ -59,7 +59,7 @@ def test_the_rank_that_hangs_is_on_the_first_screen(serve, terminal):  # noqa: F
     one.sees("63 of 64 wait in 'epoch' for ", "rank 61 (#61) on b7 has not come")
     lines = one.screen()
     assert len(lines) == 24 and all(len(line) <= 80 for line in lines)
-    assert lines[0].startswith("muster top  job default  generation 1 for ")
+    assert lines[0].startswith("job default  generation 1 for ")
     assert "b0 ........ b1 ........" in lines[2] and "b7 .....?.." in lines[3]
     assert lines[5].startswith(">rank 61 (#61)    present ")
     assert alternate(one)

@@ -118,8 +118,7 @@ static void the_rank_that_hangs_comes_first(void **state)
     set(80, 24);
     draw();
     assert_int_equal(stage.count, 24);
-    assert_string_equal(stage.lines[0],
-                        "muster top  job train  generation 2 for 60 s  64 of 64 here");
+    assert_string_equal(stage.lines[0], "job train  generation 2 for 60 s  64 of 64 here");
     assert_string_equal(stage.lines[1],
                         "63 of 64 wait in 'epoch' for 12 s: rank 61 (#61) on b5 has not come");
     assert_string_equal(stage.lines[2], "b0 ........ b1 ........ b2 ........ b3 ........ b4 "
@@ -129,6 +128,56 @@ static void the_rank_that_hangs_comes_first(void **state)
     assert_int_equal(strncmp(stage.lines[5], ">rank 61 (#61)    present ", 25), 0);
     assert_int_equal(strncmp(stage.lines[6], " rank 0 (#0) ", 12), 0);
     assert_non_null(strstr(stage.lines[23], "q quit"));
+}
+
+static void step_to(uint32_t index, int64_t step, uint32_t behind)
+{
+    stage.members[index].has_progress = true;
+    stage.members[index].progress = (struct mst_rank_progress){
+        .generation = 2, .step = step, .stepped = true, .behind = behind, .rate = 2468};
+}
+
+/* The ranks report their steps, and one is a straggler. The head has the step rate, the table each
+ * rank's step and how many it is behind, on a screen of 80 x 24; the straggler is the first row and
+ * has a mark. A part of the head that has no room is left out, and no step is cut. */
+static void how_far_the_ranks_are(void **state)
+{
+    (void)state;
+    set(80, 24);
+    stage.status.rounds.count = 0;
+    stage.job.total = 12;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        step_to(i, 4711, 0);
+        stage.members[i].name = TEXT("");
+    }
+    step_to(HUNG, 4708, 3);
+    stage.members[HUNG].progress.straggler = true;
+    stage.members[HUNG].progress.slower = 1350;
+    draw();
+    assert_string_equal(
+        stage.lines[0],
+        "job train  generation 2 for 60 s  64 of 64 here  2.46 steps/s  12 restarts");
+    assert_non_null(strstr(stage.lines[1], "; rank 61 (#61) on b5 is a straggler: 1.35 times"));
+    assert_non_null(line_with("b5 #######<"));
+    assert_string_equal(line_with(">"),
+                        ">rank 61 (#61)    present    60 s     b5           4708     3      0    ");
+    assert_string_equal(line_with("rank 7 (#7) "),
+                        " rank 7 (#7)      present    60 s     b7           4711     0      0    ");
+    assert_int_equal(strstr(line_with(" RANK "), "STEP ") - line_with(" RANK "),
+                     strstr(line_with(">"), "4708") - line_with(">"));
+    step_to(7, INT64_C(-1234567890123), 0);
+    stage.members[9].has_progress = false;
+    draw();
+    assert_non_null(strstr(line_with("rank 7 (#7) "), " -1234567890123 0 "));
+    assert_string_equal(line_with("rank 9 (#9) "),
+                        " rank 9 (#9)      present    60 s     b1                           0    ");
+    PRESS(MST_KEY_ENTER);
+    assert_non_null(line_with("step 4708, 3 behind the median, 2.46 steps/s, straggler: 1.35 times "
+                              "the work "));
+    stage.screen.columns = 200;
+    draw();
+    assert_string_equal(stage.lines[0], "job train  generation 2 for 60 s  64 of 64 here  2.46 "
+                                        "steps/s  12 restarts, lost 0.0 s");
 }
 
 /* The screen has any size. So many lines are drawn, and none is wider. */
@@ -237,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rank_that_hangs_comes_first),
+        cmocka_unit_test(how_far_the_ranks_are),
         cmocka_unit_test(every_size_is_kept),
         cmocka_unit_test(nothing_from_outside_reaches_the_terminal),
         cmocka_unit_test(keys),
