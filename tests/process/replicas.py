@@ -54,6 +54,19 @@ class Replicated(Service):
         self.out.wait_for("muster: serving on ")
 
 
+def leading(replicas):
+    """Of pairs of what it is and its process, [that which was elected last, by the terms that they
+    tell]; []: none leads now."""
+    last, who, process = 0, None, None
+    for what, one in replicas:
+        for line in one.log.having(" leads term="):
+            term = int(line.split("term=")[1].split()[0])
+            if term > last:
+                last, who, process = term, what, one
+    runs = process and process.process.poll() is None and not process.log.having("reason=", "deposed")
+    return [who] if runs else []
+
+
 class Group:
     def __init__(self, env, started, folder, count, flags):
         self.env, self.started, self.folder, self.flags = env, started, folder, flags
@@ -76,14 +89,9 @@ class Group:
         return self.replicas[place]
 
     def leads(self):
-        """The one that was elected last, by the terms that they tell; None: none leads now."""
-        last, who = 0, None
-        for replica in self.replicas:
-            for line in replica.log.having(" leads term=") if replica.service else []:
-                term = int(line.split("term=")[1].split()[0])
-                if term > last:
-                    last, who = term, replica
-        return who if who and who.runs() and not who.log.having("reason=", "deposed") else None
+        """None: none leads now."""
+        begun = [(replica, replica.service) for replica in self.replicas if replica.service]
+        return next(iter(leading(begun)), None)
 
     def leader(self):
         deadline = time.monotonic() + WAIT_S

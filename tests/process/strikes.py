@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -12,11 +13,14 @@ import time
 from conftest import BUILD, MUSTER, WAIT_S, Process, pause
 from linearizable import Call, parse
 from nodes import Cluster
+from replicas import ENDED, leading
 from running import until
 
 CLIENT = BUILD / "tests/process/register_client"
 # Some calls of one "mute" are repeated, and few of these show whether they were applied twice.
 KINDS = ("kill", "freeze", "cut", "full", *["mute"] * 4)
+AT_LEADER = ("kill", "freeze", "cut", "host")  # of several replicas
+FROZEN_S = 5
 PORT = 7000
 JOB = "struck"
 LARGE = 1000000
@@ -29,8 +33,7 @@ PROGRESS = 50  # calls between two strikes
 
 
 class Services:
-    """`muster serve` on some of the machines. Today a service is alone: `machines` has one number. With
-    replicas `leader` is the one that is asked, and the rest of this file stays as it is."""
+    """`muster serve` on a machine."""
 
     def __init__(self, cluster: Cluster, machines, disk, secret, flags=()):
         self.cluster, self.machines, self.disk, self.secret = cluster, machines, disk, secret
@@ -108,10 +111,74 @@ class Services:
         getattr(self, kind)(self.leader(), dice)
 
 
-def plan(seed, count):
-    """`count` strikes in an order that the seed decides, of every kind among len(KINDS) of them."""
+class Replicas(Services):
+    """Three machines whose services are one. Each strike is at the one that leads, another one leads
+    then, and in the end there are three again."""
+
+    def __init__(self, cluster, machines, disk, secret):
+        addresses = ",".join(f"{cluster.address(machine)}:{PORT}" for machine in machines)
+        super().__init__(cluster, machines, disk, secret, ("--replica", addresses))
+        self.whole()
+
+    def whole(self):
+        """Each of them votes: a strike while one is away would leave no majority."""
+        for machine in self.machines:
+            self.on[machine].log.wait_for("members", f"voters={len(self.machines)}")
+        leader = f"{self.cluster.address(self.leader())}:{PORT}"
+        for machine in self.machines:
+            if machine != self.leader():
+                self.on[machine].log.wait_for("follows", leader)
+
+    def leader(self):
+        return until(lambda: leading(self.on.items()))[-1]
+
+    def next_leader(self, last):
+        until(lambda: [machine for machine in leading(self.on.items()) if machine != last])
+
+    def ended(self, machine):
+        """It was deposed, and says with its status that it is to be started again."""
+        assert self.on[machine].wait() == ENDED, self.on[machine].log.lines
+        self.start(machine)
+
+    # ---- strikes ----
+
+    def kill(self, machine, _):
+        self.on[machine].kill()
+        self.next_leader(machine)
+        self.start(machine)
+
+    def freeze(self, machine, _):
+        self.on[machine].signal(signal.SIGSTOP)
+        time.sleep(FROZEN_S)  # nothing but time is struck with
+        self.on[machine].signal(signal.SIGCONT)
+        self.next_leader(machine)
+        self.ended(machine)
+
+    def cut(self, machine, _):
+        """Nothing comes to it and nothing from it, until another one leads."""
+        self.cluster.cable(machine, "down")
+        self.next_leader(machine)
+        self.cluster.cable(machine, "up")
+        self.ended(machine)
+
+    def host(self, machine, _):
+        """It dies with all on it, in silence, and comes back with an empty disk."""
+        self.cluster.cable(machine, "down")
+        self.on[machine].kill()
+        self.next_leader(machine)
+        shutil.rmtree(self.disk / f"journal-{machine}")
+        self.cluster.cable(machine, "up")
+        self.start(machine)
+
+    def strike(self, kind, dice):
+        super().strike(kind, dice)
+        self.whole()
+
+
+def plan(seed, count, kinds=KINDS):
+    """`count` strikes in an order that the seed decides, of every kind among len(kinds) of them."""
     dice = random.Random(seed)
-    strikes = [kind for _ in range(-(-count // len(KINDS))) for kind in dice.sample(KINDS, len(KINDS))]
+    strikes = [kind for _ in range(-(-count // len(kinds))) for kind in dice.sample(kinds, len(kinds))]
     return strikes[:count]
 
 

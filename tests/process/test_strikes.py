@@ -15,11 +15,11 @@ import subprocess
 
 import pytest
 
-from conftest import sanitized
+from conftest import MUSTER, sanitized
 from linearizable import check
 from nodes import missing
 from running import trained, until
-from strikes import KINDS, Clients, Services, lost, plan, seed_of
+from strikes import AT_LEADER, FROZEN_S, KINDS, Clients, Replicas, Services, lost, plan, seed_of
 from test_demo import CHARLM, digest_of, events, folder, result  # noqa: F401
 from test_journal import small_disk  # noqa: F401
 from test_nodes import Nodes, cluster  # noqa: F401
@@ -30,12 +30,13 @@ ASKED = "MUSTER_STRIKES" in os.environ or "MUSTER_STRUCK" in os.environ
 pytestmark = pytest.mark.skipif(WHY_NOT is not None and not ASKED, reason=str(WHY_NOT))
 
 STRIKES = int(os.environ.get("MUSTER_STRIKES", len(KINDS)))  # `make soak` does more
+LED = int(os.environ.get("MUSTER_STRIKES", len(AT_LEADER)))
+WITHOUT_REPLICAS = b"without replicas" in MUSTER.read_bytes()
 STRUCK = int(os.environ.get("MUSTER_STRUCK", "1"))    # of each kind, under the training
 CLIENTS = 8
 TRAINED = 120 if sanitized() else 300  # steps of a training
 LAST_STRIKE = TRAINED * 6 // 10  # what is left is time to look at what was acknowledged
 REPORT = 20  # steps, as the example does
-FROZEN_S = 5
 TRAINING_LEASE = "10s"  # 0.8 of it is more than a freeze takes
 
 
@@ -58,10 +59,27 @@ def test_a_service_that_is_struck_is_linearizable(cluster, disk, secret):  # noq
     frozen, cut off, and its disk is full. Every answer fits into one order of the calls, and
     each write that was acknowledged is there, once."""
     seed = seed_of()
-    dice = random.Random(seed)
     services = Services(cluster, [0], disk, secret)
     clients = Clients(cluster, 1, services.address, secret, seed, CLIENTS)
-    strikes = plan(seed, STRIKES)
+    ends = struck(services, clients, plan(seed, STRIKES), seed)
+    assert STRIKES < len(KINDS) or (ends["unknown"] and ends["refused"]), ends
+
+
+@pytest.mark.skipif(WITHOUT_REPLICAS and not ASKED, reason="this muster was built without replicas")
+def test_replicas_whose_leader_is_struck_are_one_register(cluster, tmp_path, secret):  # noqa: F811
+    """8 clients do the same with three replicas on three machines, while the one that leads is
+    killed, frozen for 5 s, cut off until another one leads, and lost with its host and its disk.
+    Every answer fits into one order of the calls, and each write that was acknowledged is
+    there, once."""
+    seed = seed_of()
+    services = Replicas(cluster, [0, 1, 2], tmp_path, secret)
+    clients = Clients(cluster, cluster.add(), services.address, secret, seed, CLIENTS)
+    struck(services, clients, plan(seed, LED, AT_LEADER), seed)
+
+
+def struck(services, clients, strikes, seed):
+    """How many of the calls meanwhile ended how."""
+    dice = random.Random(seed)
     print(f"seed {seed}: {', '.join(strikes)}")
     for kind in strikes:
         clients.progress()
@@ -75,7 +93,7 @@ def test_a_service_that_is_struck_is_linearizable(cluster, disk, secret):  # noq
     found = check([*history, *clients.last_reads()])
     assert not found, "\n".join(map(str, found))
     assert {call.client for call in history} == set(range(CLIENTS))
-    assert STRIKES < len(KINDS) or (ends["unknown"] and ends["refused"]), ends
+    return ends
 
 
 class Training:
