@@ -29,6 +29,7 @@ TYPES = {getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name for name in (
     "uint32", "uint64", "sint32", "sint64", "bool", "enum", "fixed64", "double", "bytes", "string", "message")}
 # The case's number is our enum's; and a number that is an enum of ours without one in the schema.
 COMMAND, ORIGIN = (1, 21), (1, 14)
+MISSING = 19  # of an Item: numbers, and of these only so many
 
 
 class Driver:
@@ -250,6 +251,11 @@ def test_we_read_what_google_writes(driver, schema):
     seen.check(schema)
 
 
+def too_many(wrong):
+    """Two lists, each of which is short enough, are not together."""
+    return re.match("more .* may have: ", wrong)
+
+
 def test_what_comes_twice_is_merged(driver, schema):
     """A message has fields and commands twice. Muster reads what Google's protobuf reads: the last
     number, the elements of both lists, the parts of both messages, the last command of several."""
@@ -265,8 +271,8 @@ def test_what_comes_twice_is_merged(driver, schema):
             data = generator.choice(alike) + generator.choice(others) + alike[-1]
             theirs = schema[full].FromString(data)
             ours = driver.fields("decode", root, data.hex())
-            if "wrong" in ours:  # together they are too many
-                assert re.match("more .* may have: ", ours["wrong"]), (root, seed, ours["wrong"])
+            if "wrong" in ours:
+                assert too_many(ours["wrong"]), (root, seed, ours["wrong"])
                 refused += 1
                 continue
             merged += 1
@@ -277,7 +283,7 @@ def test_what_comes_twice_is_merged(driver, schema):
 
 def test_a_message_within_an_element_is_merged(driver, schema):
     """An element of a list has a message twice. The two are merged, as Google's protobuf does."""
-    table = rows(driver)
+    table, refused = rows(driver), 0
     for seed in range(ROUNDS):
         items = [Maker(seed + i, table).fill(schema["muster.Item"]()).SerializeToString() for i in range(2)]
         whole = schema["muster.Reply"](command=1).SerializeToString()
@@ -285,8 +291,13 @@ def test_a_message_within_an_element_is_merged(driver, schema):
         data = whole + b"\x52" + bytes([size % 128 | 128, size // 128]) + items[0] + items[1]
         theirs = schema["muster.Reply"].FromString(data)
         ours = driver.fields("decode", "Reply", data.hex())
+        if len(theirs.items[0].missing) > int(table["muster.Item"][MISSING][5]):
+            assert too_many(ours["wrong"]), (seed, ours["wrong"])
+            refused += 1
+            continue
         assert bytes.fromhex(ours.pop("bytes", "")) == theirs.SerializeToString(deterministic=True), seed
         assert flat(theirs) == ours, seed
+    assert ROUNDS / 3 > refused > ROUNDS / 10
 
 
 def path_to(schema, root, wanted):
@@ -307,7 +318,7 @@ def test_a_value_out_of_bounds_is_refused_by_its_name(driver, schema):
     for name in schema:
         for field in schema[name].DESCRIPTOR.fields:
             bounds = [int(word) for word in table[name][field.number][4:]]
-            if not bounds or TYPES[field.type] not in ("enum", "uint32", "sint32"):
+            if not bounds or repeated(field) or TYPES[field.type] not in ("enum", "uint32", "sint32"):
                 continue
             (root, way), *_ = [(root, way) for root, full in ROOTS.items()
                             if (way := path_to(schema, full, name)) is not None]
@@ -336,6 +347,17 @@ def test_a_value_out_of_bounds_is_refused_by_its_name(driver, schema):
                     refused += 1
                     assert re.search(rf"\b{field.name}\b.* {value}\b", said), (said, name, field.name)
     assert refused > 15
+
+
+def test_a_list_is_as_long_as_its_row_says(driver, schema):
+    """A list of numbers has more elements than its row allows. It is refused, and the reason has the
+    number; as many as the row allows are accepted."""
+    most = int(rows(driver)["muster.Item"][MISSING][5])
+    for count in (most, most + 1):
+        reply = schema["muster.Reply"](command=1)
+        reply.items.add(kind=1, missing=range(count))
+        said = driver.fields("decode", "Reply", reply.SerializeToString().hex())
+        assert said.get("wrong") == (None if count == most else f"more names than a round may have: {count}")
 
 
 @pytest.mark.filterwarnings("ignore:Unexpected end-group tag")  # which Google stops at
