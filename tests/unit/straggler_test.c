@@ -438,6 +438,26 @@ static void noise_names_nobody(void **state)
     }
 }
 
+static uint32_t observed;
+
+static void observe_item(void *ctx, const struct mst_item *incident)
+{
+    (void)ctx;
+    observed += incident->incident == MST_INCIDENT_STRAGGLER;
+}
+
+static void observe(void *ctx, const struct mst_core *core, struct mst_slice job)
+{
+    (void)ctx;
+    mst_core_history(core, job, observe_item, NULL);
+}
+
+static void with_observer(struct mst_core_config *config)
+{
+    observed = 0;
+    config->incident = observe;
+}
+
 static void history_of_one(struct fixture *f)
 {
     const struct mst_reply *reply;
@@ -458,14 +478,16 @@ static void history_of_one(struct fixture *f)
         }
     }
     EXPECT_INT(f, found, 1);
+    EXPECT_INT(f, observed, 1);
     train_close(&t);
 }
 
-/* A rank is named. The log has it with its work, and the history of the job once. */
+/* A rank is named. The log has it with its work, the history of the job once, and the file of the
+ * run as soon as it is known. */
 static void a_straggler_is_an_incident(void **state)
 {
     (void)state;
-    fixture_run_once(history_of_one);
+    fixture_run_once_with(history_of_one, with_observer);
 }
 
 static uint64_t digest;

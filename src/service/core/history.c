@@ -290,6 +290,7 @@ void mst_history_straggler(const struct mst_member *member, uint32_t slower, int
         incident->total = slower;
         incident->step = step;
         incident->host = mst_blob_keep(member->host);
+        known(member->job);
     }
 }
 
