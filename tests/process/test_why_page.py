@@ -5,6 +5,7 @@ behaviour: program / muster why
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -81,8 +82,8 @@ def test_words_of_a_rank_are_text(page):
 
 
 def test_a_page_goes_where_it_is_wanted(page, muster, tmp_path):
-    """A page is wanted on stdout, in a folder that is not there, or with JSON. The first is written,
-    the others are refused in one line."""
+    """A page is wanted on stdout, in a pipe, behind a link, in a folder that is not there, or with
+    JSON. The first three are written, and pipe and link stay; the others are refused in one line."""
     (tmp_path / "run.json").write_text(json.dumps(
         {"job": EVIL, "began_ms": 1, "written_ms": 2, "incidents": [],
          "report": {"ending": "failed", "exit_code": 1, "first_cause": {"message": "no", "stderr": [EVIL]}}}))
@@ -92,5 +93,17 @@ def test_a_page_goes_where_it_is_wanted(page, muster, tmp_path):
     assert [title.text for title in document.iter(f"{SPACE}h1")] == ["job " + EVIL]
     done = muster("why", "run.json", "--html", "no/such", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "muster why: --html no/such: No such file or directory\n")
+    (tmp_path / "link").symlink_to("linked")
+    done = muster("why", "run.json", "--html", "link", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "link").is_symlink() and EVIL not in (tmp_path / "linked").read_text()
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
+    try:
+        done = muster("why", "run.json", "--html", "pipe", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "pipe").is_fifo()
+        assert reader.communicate()[0] == (tmp_path / "linked").read_text()
+    finally:
+        reader.kill()
     done = muster("why", "run.json", "--html", "-", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, "muster why: --html and --json contradict each other\n")

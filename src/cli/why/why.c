@@ -179,6 +179,22 @@ static int find(struct mst_cli *cli, struct mst_cli_place *place, struct mst_tol
                                    "--keep-runs); name a job, a file or the folder of a record");
 }
 
+/* A new file, whole or not at all. What is no file, as /dev/stdout or a pipe, is written to, and
+ * not replaced. */
+static bool put_page(const char *path, const char *text)
+{
+    struct stat about;
+    FILE *out;
+    bool good;
+
+    if (lstat(path, &about) != 0 || S_ISREG(about.st_mode)) {
+        return mst_own_file_replace(path, "why", text, strlen(text));
+    }
+    out = fopen(path, "we");
+    good = out != NULL && fputs(text, out) != EOF;
+    return out != NULL && fclose(out) == 0 && good;
+}
+
 static int print(struct mst_cli *cli, const struct mst_told *told)
 {
     const char *page = mst_cli_text(cli, "html");
@@ -192,7 +208,7 @@ static int print(struct mst_cli *cli, const struct mst_told *told)
     }
     if (!*page || strcmp(page, "-") == 0) {
         mst_cli_put("%s", text);
-    } else if (!mst_own_file_replace(page, "why", text, strlen(text))) {
+    } else if (!put_page(page, text)) {
         code = mst_cli_fail(cli, "--html %s: %s", page, strerror(errno));
     }
     free(text);
