@@ -87,7 +87,7 @@ char *mst_kept_line(json_t *run, size_t room)
 
 json_t *mst_kept_read(const char *bytes, size_t size)
 {
-    json_t *run = json_loadb(bytes, size, 0, NULL);
+    json_t *run = json_loadb(bytes, size, JSON_ALLOW_NUL, NULL);
 
     if (json_is_string(json_object_get(run, "job")) &&
         json_is_integer(json_object_get(run, "began_ms")) &&

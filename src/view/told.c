@@ -271,7 +271,7 @@ char *mst_told_json(const struct mst_told *told)
     char advice[LINE_ROOM];
     struct mst_text text = mst_text_in(advice, sizeof advice);
     char *line = mst_story_json(told->job, &told->history, 0);
-    json_t *object = line ? json_loads(line, 0, NULL) : NULL;
+    json_t *object = line ? json_loads(line, JSON_ALLOW_NUL, NULL) : NULL;
 
     free(line);
     mst_story_advice(&text, &told->history);

@@ -111,6 +111,32 @@ static void what_is_kept_is_read_again(void **state)
     json_decref(run);
 }
 
+/* The text of an incident has bytes of no text, a NUL among them. The file has them all; the story,
+ * its JSON and its page are made. */
+static void bytes_of_no_text_are_kept(void **state)
+{
+    static const char words[] = "a\0b\033\xff";
+    struct mst_item items[] = {lost(1, "", 500)};
+    struct mst_told told = {.job = "train"};
+    char *text;
+
+    (void)state;
+    items[0].value = mst_slice_of(words, 3);
+    told.run = file_of(items, LENGTH(items), MST_KEPT_BYTES_MAX);
+    assert_true(mst_kept_history(told.run, WRITTEN_MS, &told.history));
+    assert_int_equal(told.history.items[0].value.size, 3);
+    assert_memory_equal(told.history.items[0].value.data, words, 3);
+    text = mst_told_json(&told);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "(Killed): a\\\\x00b\""));
+    free(text);
+    text = mst_told_page(&told);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "(Killed): a\\x00b<"));
+    free(text);
+    mst_told_fini(&told);
+}
+
 /* More incidents with long texts happen than a file has room for. It has the last ones, and says
  * that what came before is not remembered. */
 static void a_full_file_has_the_last_ones(void **state)
@@ -217,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_read_again),
+        cmocka_unit_test(bytes_of_no_text_are_kept),
         cmocka_unit_test(a_full_file_has_the_last_ones),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(the_end_is_told),
