@@ -7,6 +7,9 @@
 #include "view/json.h"
 #include "view/story_json.h"
 
+#define INCIDENT_BYTES 64u /* one takes no less, so a file has no room for more than so many: */
+#define INCIDENTS_MAX (MST_KEPT_BYTES_MAX / INCIDENT_BYTES)
+
 /* ---- writing ---- */
 
 json_t *mst_kept_new(const char *job, const char *host, int64_t pid, int64_t began_ms)
@@ -56,9 +59,10 @@ static json_t *brief(json_t *incident)
 
 bool mst_kept_put_history(json_t *run, const struct mst_items *history, int64_t now_ms)
 {
+    size_t from = history->count > INCIDENTS_MAX ? history->count - INCIDENTS_MAX : 0;
     json_t *list = json_array();
 
-    for (size_t i = 0; i < history->count && list; i++) {
+    for (size_t i = from; i < history->count && list; i++) {
         json_t *incident = mst_story_incident_json(&history->items[i]);
 
         mst_json_append(&list, incident ? brief(incident) : NULL);
@@ -73,12 +77,10 @@ char *mst_kept_line(json_t *run, size_t room)
     size_t size = json_dumpb(run, NULL, 0, MST_JSON_DUMPED);
 
     while (size > room - 2 && json_array_size(list) > 0) {
-        size_t drop = json_array_size(list) / 16 + 1;
+        bool comma = json_array_size(list) > 1;
 
-        for (size_t i = 0; i < drop; i++) {
-            (void)json_array_remove(list, 0);
-        }
-        size = json_dumpb(run, NULL, 0, MST_JSON_DUMPED);
+        size -= json_dumpb(json_array_get(list, 0), NULL, 0, MST_JSON_DUMPED) + comma;
+        (void)json_array_remove(list, 0);
     }
     return size > 0 && size <= room - 2 ? mst_json_line(json_incref(run)) : NULL;
 }

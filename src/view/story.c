@@ -50,21 +50,6 @@ uint64_t mst_story_moment_ms(const struct mst_story *story, const struct mst_ite
     return story->age_ms > ago_ms ? story->age_ms - ago_ms : 0;
 }
 
-/* The most ranks of a generation up to this one. */
-static uint32_t most_ranks(const struct mst_items *history, size_t until)
-{
-    uint32_t most = 0;
-
-    for (size_t i = 0; i <= until; i++) {
-        const struct mst_item *incident = &history->items[i];
-
-        if (incident->incident == MST_INCIDENT_SEALED && incident->expected > most) {
-            most = incident->expected;
-        }
-    }
-    return most;
-}
-
 /* Where a generation's ranks were interrupted; the count: none of them was yet. */
 static size_t next_sealed(const struct mst_items *history, size_t at)
 {
@@ -94,17 +79,26 @@ static uint64_t last_end_ms(const struct mst_story *story, const struct mst_item
     return story->age_ms;
 }
 
+/* Whether it is of fewer ranks than another one before. */
+static bool is_fewer(struct mst_story_walk *walk, const struct mst_item *sealed)
+{
+    bool fewer = sealed->expected < walk->most;
+
+    walk->most = fewer ? walk->most : sealed->expected;
+    return fewer;
+}
+
 /* Each generation has two: that before it, and that of a size that was larger once. An odd `at` is
  * the second one. */
-bool mst_story_gap(const struct mst_story *story, const struct mst_items *history, size_t *at,
-                   struct mst_story_gap *out)
+bool mst_story_gap(const struct mst_story *story, const struct mst_items *history,
+                   struct mst_story_walk *walk, struct mst_story_gap *out)
 {
-    for (; *at < 2 * (history->count + 1); (*at)++) {
-        size_t i = *at / 2, next;
+    for (; walk->at < 2 * (history->count + 1); walk->at++) {
+        size_t i = walk->at / 2, next;
         bool last = i == history->count;
         const struct mst_item *incident = last ? NULL : &history->items[i];
 
-        *out = (struct mst_story_gap){.idle = *at % 2 == 0};
+        *out = (struct mst_story_gap){.idle = walk->at % 2 == 0};
         if (last && out->idle) {
             size_t sealed = history->count;
 
@@ -116,15 +110,14 @@ bool mst_story_gap(const struct mst_story *story, const struct mst_items *histor
         } else if (!last && incident->incident == MST_INCIDENT_SEALED && out->idle) {
             out->from_ms = interrupted_ms(story, incident);
             out->to_ms = mst_story_moment_ms(story, incident);
-        } else if (!last && incident->incident == MST_INCIDENT_SEALED &&
-                   incident->expected < most_ranks(history, i)) {
+        } else if (!last && incident->incident == MST_INCIDENT_SEALED && is_fewer(walk, incident)) {
             next = next_sealed(history, i + 1);
             out->from_ms = mst_story_moment_ms(story, incident);
             out->to_ms = next < history->count ? interrupted_ms(story, &history->items[next])
                                                : last_end_ms(story, history, i + 1);
         }
         if (out->to_ms > out->from_ms) {
-            (*at)++;
+            walk->at++;
             return true;
         }
     }
@@ -133,8 +126,8 @@ bool mst_story_gap(const struct mst_story *story, const struct mst_items *histor
 
 void mst_story_of(const struct mst_items *history, struct mst_story *out)
 {
+    struct mst_story_walk walk = {0};
     struct mst_story_gap gap;
-    size_t at = 0;
     uint64_t listed = 0;
     bool whole = false; /* all of this generation is remembered */
 
@@ -159,7 +152,7 @@ void mst_story_of(const struct mst_items *history, struct mst_story *out)
             whole = true;
         }
     }
-    while (mst_story_gap(out, history, &at, &gap)) {
+    while (mst_story_gap(out, history, &walk, &gap)) {
         out->without_ms += gap.to_ms - gap.from_ms;
     }
 }

@@ -26,14 +26,18 @@ void mst_story_of(const struct mst_items *history, struct mst_story *out);
 /* "rank 1 (#1) on b2", "worker #3 on b2", "the ranks". */
 void mst_story_process(struct mst_text *text, const struct mst_who *who);
 
-/* The next stretch without all ranks from `*at` on, a position in the list that begins with 0, and
- * whether nothing ran in all of it. Moments as below. False: there is none. */
+/* The next stretch without all ranks, and whether nothing ran in all of it. Moments as below.
+ * False: there is no more. */
+struct mst_story_walk { /* begins as {0} */
+    size_t at;          /* two stretches are looked for at each incident, and at the end */
+    uint32_t most;      /* ranks of a generation so far */
+};
 struct mst_story_gap {
     uint64_t from_ms, to_ms;
     bool idle; /* no generation: the ranks were interrupted */
 };
-bool mst_story_gap(const struct mst_story *story, const struct mst_items *history, size_t *at,
-                   struct mst_story_gap *out);
+bool mst_story_gap(const struct mst_story *story, const struct mst_items *history,
+                   struct mst_story_walk *walk, struct mst_story_gap *out);
 
 /* What to do about it, a sentence; empty: nothing. */
 void mst_story_advice(struct mst_text *text, const struct mst_items *history);

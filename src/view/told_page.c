@@ -136,10 +136,10 @@ static double across(uint64_t ms, const struct mst_story *story)
 
 static void put_gaps(FILE *out, const struct mst_told *told, const struct mst_story *story)
 {
+    struct mst_story_walk walk = {0};
     struct mst_story_gap gap;
-    size_t at = 0;
 
-    while (mst_story_gap(story, &told->history, &at, &gap)) {
+    while (mst_story_gap(story, &told->history, &walk, &gap)) {
         double from = across(gap.from_ms, story), wide = across(gap.to_ms, story) - from;
 
         (void)fprintf(

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -137,6 +138,36 @@ static void bytes_of_no_text_are_kept(void **state)
     mst_told_fini(&told);
 }
 
+/* A service remembers many more small incidents than a file has room for. The file is full, of the
+ * last ones, and made in no time. */
+static void a_long_history_is_put_into_a_file_at_once(void **state)
+{
+    enum { ALL = 65536 };
+    const size_t room = MST_KEPT_BYTES_MAX - MST_KEPT_REPORT_ROOM;
+    struct mst_items history = {.items = calloc(ALL, sizeof(struct mst_item)), .count = ALL};
+    json_t *run = mst_kept_new("train", "b1", 4242, BEGAN_MS), *list;
+    clock_t began = clock();
+    char *line;
+
+    (void)state;
+    assert_non_null(history.items);
+    for (uint32_t i = 0; i < ALL; i++) {
+        history.items[i] = sealed(i + 1, 0, 0, ALL - i);
+    }
+    assert_true(mst_kept_put_history(run, &history, WRITTEN_MS));
+    line = mst_kept_line(run, room);
+    assert_non_null(line);
+    assert_in_range(strlen(line), room - 200, room);
+    list = json_object_get(run, "incidents");
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_array_get(list, json_array_size(list) - 1), "number")),
+                     ALL);
+    assert_true((clock() - began) / (CLOCKS_PER_SEC / 1000) < 250);
+    free(line);
+    free(history.items);
+    json_decref(run);
+}
+
 /* More incidents with long texts happen than a file has room for. It has the last ones, and says
  * that what came before is not remembered. */
 static void a_full_file_has_the_last_ones(void **state)
@@ -244,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_read_again),
         cmocka_unit_test(bytes_of_no_text_are_kept),
+        cmocka_unit_test(a_long_history_is_put_into_a_file_at_once),
         cmocka_unit_test(a_full_file_has_the_last_ones),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(the_end_is_told),

@@ -6,7 +6,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -121,12 +123,12 @@ static struct mst_item at(struct mst_item incident, uint64_t ago_ms, uint64_t to
     return incident;
 }
 
-static void expect_gap(const struct mst_story *story, const struct mst_items *history, size_t *from,
-                       uint64_t from_ms, uint64_t to_ms, bool idle)
+static void expect_gap(const struct mst_story *story, const struct mst_items *history,
+                       struct mst_story_walk *walk, uint64_t from_ms, uint64_t to_ms, bool idle)
 {
     struct mst_story_gap gap;
 
-    assert_true(mst_story_gap(story, history, from, &gap));
+    assert_true(mst_story_gap(story, history, walk, &gap));
     assert_int_equal(gap.from_ms, from_ms);
     assert_int_equal(gap.to_ms, to_ms);
     assert_int_equal(gap.idle, idle);
@@ -143,17 +145,37 @@ static void time_without_all_ranks_is_added_up(void **state)
     const struct mst_items history = {.items = items, .count = LENGTH(items)};
     struct mst_story_gap none;
     struct mst_story story;
-    size_t from = 0;
+    struct mst_story_walk walk = {0};
 
     (void)state;
     mst_story_of(&history, &story);
     assert_int_equal(story.away_ms, 150);
     assert_int_equal(story.without_ms, 100 + 250 + 50 + 30);
-    expect_gap(&story, &history, &from, 200, 300, true);
-    expect_gap(&story, &history, &from, 300, 550, false);
-    expect_gap(&story, &history, &from, 550, 600, true);
-    expect_gap(&story, &history, &from, 970, 1000, true);
-    assert_false(mst_story_gap(&story, &history, &from, &none));
+    expect_gap(&story, &history, &walk, 200, 300, true);
+    expect_gap(&story, &history, &walk, 300, 550, false);
+    expect_gap(&story, &history, &walk, 550, 600, true);
+    expect_gap(&story, &history, &walk, 970, 1000, true);
+    assert_false(mst_story_gap(&story, &history, &walk, &none));
+}
+
+/* A service remembers as many incidents as it may. All is added up in no time, for each refresh of
+ * a page. */
+static void a_long_history_is_added_up_at_once(void **state)
+{
+    enum { ALL = 65536 };
+    struct mst_items history = {.items = calloc(ALL, sizeof(struct mst_item)), .count = ALL};
+    clock_t began = clock();
+    struct mst_story story;
+
+    (void)state;
+    assert_non_null(history.items);
+    for (uint32_t i = 0; i < ALL; i++) {
+        history.items[i] = at(sealed(4, i % 2 == 0 ? 4 : 3, 1), ALL - i, 0);
+    }
+    mst_story_of(&history, &story);
+    assert_int_equal(story.without_ms, ALL / 2);
+    assert_true((clock() - began) / (CLOCKS_PER_SEC / 1000) < 500);
+    free(history.items);
 }
 
 static void expect_advice(struct mst_item *items, size_t count, const char *wanted)
@@ -216,6 +238,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_says_how_many_ranks_it_had),
         cmocka_unit_test(all_is_added_up),
         cmocka_unit_test(time_without_all_ranks_is_added_up),
+        cmocka_unit_test(a_long_history_is_added_up_at_once),
         cmocka_unit_test(the_last_loss_or_a_bad_host_is_the_advice),
         cmocka_unit_test(no_moment_is_before_the_first),
     };
