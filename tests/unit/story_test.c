@@ -2,16 +2,19 @@
 /* The sentences of `muster why`, and what it adds up.
  *
  * behaviour: generations / What happened to a job */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <cmocka.h>
 
+#include "service/page/page.h"
 #include "view/story.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -114,6 +117,30 @@ static void all_is_added_up(void **state)
     assert_int_equal(story.lost, 3);
     assert_int_equal(story.unlisted, 98);
     assert_false(story.from_the_start);
+}
+
+/* The page colours incidents by their word. It knows each. [http / The page] */
+static void the_page_knows_each_word(void **state)
+{
+    static const struct mst_item generations[] = {{.expected = 1},
+                                                  {.arrived = 1, .expected = 1, .total = 1},
+                                                  {.arrived = 1, .expected = 2},
+                                                  {.arrived = 1, .expected = 1}};
+    const struct mst_page_part *script = mst_page_part("/page.js");
+
+    (void)state;
+    for (int kind = MST_INCIDENT_SEALED; kind <= MST_INCIDENT_LAST; kind++) {
+        for (size_t i = 0; i < LENGTH(generations); i++) {
+            struct mst_item incident = generations[i];
+            char bare[64], quoted[64];
+
+            incident.incident = (enum mst_incident_kind)kind;
+            (void)snprintf(bare, sizeof(bare), " %s: [", mst_story_word(&incident));
+            (void)snprintf(quoted, sizeof(quoted), " \"%s\": [", mst_story_word(&incident));
+            assert_true(memmem(script->text, script->size, bare, strlen(bare)) != NULL ||
+                        memmem(script->text, script->size, quoted, strlen(quoted)) != NULL);
+        }
+    }
 }
 
 static struct mst_item at(struct mst_item incident, uint64_t ago_ms, uint64_t took_ms)
@@ -237,6 +264,7 @@ int main(void)
         cmocka_unit_test(beginning_anew_says_why),
         cmocka_unit_test(a_lost_node_says_how_many_ranks_it_had),
         cmocka_unit_test(all_is_added_up),
+        cmocka_unit_test(the_page_knows_each_word),
         cmocka_unit_test(time_without_all_ranks_is_added_up),
         cmocka_unit_test(a_long_history_is_added_up_at_once),
         cmocka_unit_test(the_last_loss_or_a_bad_host_is_the_advice),

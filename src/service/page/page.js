@@ -16,7 +16,7 @@ const WORST = Object.keys(STATES);
 const KINDS = { // of incidents: sign and class
   lost: ["×", "bad"], "node-lost": ["×", "bad"], fault: ["!", "bad"], "too-few": ["!", "bad"], notice: ["◆", "warn"],
   saved: ["✓", "fine"], "service-restarted": ["↻", "warn"], started: ["▸", "calm"], restarted: ["↻", "calm"],
-  grew: ["+", "calm"], "began-again": ["▸", "calm"], straggler: ["<", "warn"],
+  grew: ["+", "calm"], "began-again": ["▸", "calm"], straggler: ["<", "warn"], "all-restarted": ["↻", "bad"],
 };
 
 const job = new URLSearchParams(location.search).get("job");
@@ -170,7 +170,7 @@ function facts() {
   fact("ranks", status.present + " of " + status.size, status.spares ? many(status.spares, "spare") : "");
   fact("generation", status.generation, status.since_ms == null ? "" : "for " + span(status.since_ms));
   if (story) {
-    const lost = story.restart_ms;
+    const lost = story.without_ms;
     fact("restarts", story.restarts, status.restarts_left == null ? "" : status.restarts_left + " left");
     fact("time without all ranks", span(lost), story.age_ms ? (100 * lost / story.age_ms).toFixed(2) + " %" : "");
     fact("run", span(story.age_ms), story.from_the_start ? "" : "or more");
