@@ -78,6 +78,11 @@ def test_every_measure_gives_a_figure(env):
             "heartbeat of 50 members once per second, CPU of a beat, one CPU",
             "50 idle members, memory of each",
             "50 idle members, CPU of a renewal, one CPU"} < set(names)
+    assert {"three replicas, put", "three replicas, synced put",
+            "three replicas, requests, 64 connections, depth 16",
+            "    CPU of a request, a follower", "    memory of a follower afterwards",
+            "three replicas, SIGKILL of the leader -> next answered put"
+            } < set(names) or "replicas, skipped: " in done.stderr
     # Between two stamps of a restart there may be nothing, and fifty members may find room in
     # memory that the service has already.
     assert all(figure > 0 for name, measure in zip(names, said["measures"])
