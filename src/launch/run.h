@@ -54,7 +54,6 @@ struct mst_run_options {
     uint64_t history; /* of the service: incidents that it remembers of each job */
     uint64_t straggler_percent;  /* of the service: how much slower one is */
     uint64_t buffered_bytes_max; /* of the service: what its connections may hold together */
-    bool log_json;               /* lines of the run and of its service are objects */
     const char *record;          /* folder in which the service records; NULL or empty: none */
     uint32_t max_restarts;
     uint32_t restarts_given; /* not 0: max_restarts holds for a program without muster as well */
@@ -75,6 +74,7 @@ struct mst_run_options {
     const char *secret_file;       /* NULL: node 0 makes one, */
     int secret_fd;                 /* unless it is read from here; -1: it is not */
     bool insecure;                 /* without a secret */
+    bool log_json;                 /* lines of the run and of its service are objects */
     uint32_t replicas;             /* of the service, that vote: 1, 3 or 5; 0: not given */
     bool launched;                 /* by a launcher that starts the other nodes too */
     int64_t service_wait_ms;
@@ -92,9 +92,9 @@ struct mst_run_options {
     const char *log_dir;              /* NULL: the ranks' output goes to the terminal */
     bool tee;                         /* there it goes as well */
     const char *report;               /* NULL: none is written */
-    uint32_t keep_runs;               /* whose files stay in the user's state folder; 0: none */
     struct mst_run_program *programs; /* at least one; `nproc` is the sum of their counts */
     uint32_t program_count;
+    uint32_t keep_runs; /* whose files stay in the user's state folder; 0: none */
 };
 
 /* Whether it may run on more than one node. */
