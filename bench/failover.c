@@ -23,11 +23,12 @@ static void need(muster_status status, const struct muster_error *err)
 
 static void put(muster_client *client, const char *key)
 {
+    enum { PATIENCE_MS = 60000 };
     static const char value[16] = "a small value";
     struct muster_error err = {0};
 
-    need(muster_key_put(client, key, (struct muster_slice){value, sizeof value}, NULL, -1, NULL,
-                        &err),
+    need(muster_key_put(client, key, (struct muster_slice){value, sizeof value}, NULL, PATIENCE_MS,
+                        NULL, &err),
          &err);
 }
 

@@ -172,8 +172,9 @@ def failover(run):
             raise Failed(f"the leader ended with {leader.process.returncode}, not by the signal")
         followed = len(leader.told(" follows leader=127"))
         leader.begin()
-        replicas.until(lambda: len(leader.told(" follows leader=127")) > followed,
-                       "a replica that was started again follows none")
+        replicas.until(lambda: replicas.leader() is not leader
+                       and len(leader.told(" follows leader=127")) > followed,
+                       "the replica that was struck led no other, or follows none now")
         return report["p50_us"]
 
     def pair():
