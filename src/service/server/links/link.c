@@ -605,7 +605,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
     const int error = fails ? error_of(link->channel.fd) : 0;
 
     if (error != 0 || status < 0) {
-        mst_uv_link_drop(link, error != 0 ? strerror(error) : uv_strerror(status));
+        mst_uv_link_drop(link, error != 0 ? strerror(error) : "the connection is lost");
         return;
     }
     if (link->stage == MST_UV_LINK_CONNECTING) {
