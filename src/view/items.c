@@ -94,6 +94,25 @@ bool mst_items_add(struct mst_items *items, const struct mst_item *from, size_t 
     return true;
 }
 
+bool mst_items_value(struct mst_items *items, struct mst_slice value)
+{
+    struct mst_items_block *block;
+    char *at;
+
+    if (value.size == 0) {
+        return true;
+    }
+    block = malloc(sizeof(*block) + value.size + 1);
+    if (!block) {
+        return false;
+    }
+    block->next = items->blocks;
+    items->blocks = block;
+    at = block->bytes;
+    items->value = lay(&at, value);
+    return true;
+}
+
 void mst_items_fini(struct mst_items *items)
 {
     while (items->blocks) {

@@ -10,6 +10,7 @@
 #include "view/json.h"
 #include "view/plain.h"
 #include "view/preemption.h"
+#include "view/replicas.h"
 #include "view/stopped.h"
 #include "view/story.h"
 #include "view/verdict.h"
@@ -490,6 +491,40 @@ static json_t *job_json(const struct mst_item *job)
     return good ? object : drop(object);
 }
 
+/* Of a single service, and at one that does not lead: null. */
+static json_t *service_json(const struct mst_status *status)
+{
+    struct mst_slice lines = status->jobs.value;
+    struct mst_replica_look look;
+    json_t *object = json_object(), *list = json_array(), *leader = NULL;
+    uint32_t listed, here;
+    bool good;
+
+    mst_replicas_count(lines, &listed, &here);
+    if (listed == 0) {
+        json_decref(list);
+        json_decref(object);
+        return json_null();
+    }
+    while (mst_replica_look_next(&lines, &look)) {
+        json_t *one = json_object();
+        const bool leads = look.there == MST_REPLICA_THERE_LEADS;
+
+        good = put(one, "address", text_json(look.address)) &&
+               put(one, "leads", json_boolean(leads)) &&
+               put(one, "here", json_boolean(look.there != MST_REPLICA_THERE_AWAY)) &&
+               put(one, "behind", number_json(look.behind));
+        if (leads && !leader) {
+            leader = text_json(look.address);
+        }
+        append(&list, good ? one : drop(one));
+    }
+    good = put(object, "leader", leader ? leader : json_null()) &&
+           put(object, "here", number_json(here)) && put(object, "of", number_json(listed));
+    good = put(object, "replicas", list) && good;
+    return good ? object : drop(object);
+}
+
 static json_t *list_json(const struct mst_items *items, json_t *(*one)(const struct mst_item *))
 {
     json_t *list = json_array();
@@ -574,6 +609,7 @@ static json_t *status_json(const struct mst_status *status, bool brief)
     good = put(object, "verdict", verdict_json(status)) &&
            put(object, "lost_ms", number_json(story.away_ms)) &&
            put(object, "address", text_json(mst_slice_text(status->address))) &&
+           put(object, "service", service_json(status)) &&
            put(object, "spares", number_json(mst_status_spares(status))) &&
            put(object, "missing", missing_json(status)) &&
            put(object, "steps_per_s", rate_json(status)) &&

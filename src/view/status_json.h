@@ -11,6 +11,7 @@ struct mst_status {
     const char *address; /* of the service, as MUSTER_ADDR takes it */
     const char *job;
     /* As the service lists them. */
+    /* `jobs` with the replicas of the service as its value: view/replicas.h */
     struct mst_items jobs, members, rounds, hosts, faults, history;
     struct mst_items preemption; /* the keys under MST_PREEMPT_PREFIX */
     struct mst_items clusters;   /* and under MST_CLUSTER_STATUS_PREFIX */

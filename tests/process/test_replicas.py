@@ -7,6 +7,7 @@ behaviour: replicas / Several processes, one service
 import contextlib
 import datetime
 import http.client
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import time
 import pytest
 
 from conftest import WAIT_S, pause
+from running import until
 from wire import Wire
 from replicas import ENDED, Client, Group, another_boot, clock_ahead, clocks_differ, flip, freeze, identity, thaw
 
@@ -137,6 +139,33 @@ def test_a_lost_follower_costs_nothing(group):
     client.put("again")
     second.kill()
     client.put("with-the-first")
+    client.close()
+
+
+def test_status_says_how_the_replicas_are(group, muster):
+    """`muster status` says which replica leads, how many are here, and how far each other one is
+    behind. A follower is killed: it is away, and the others are here."""
+    replicas = group()
+    client = Client(replicas)
+    client.put("first")
+    leader, (one, other) = replicas.leader(), replicas.followers()
+
+    def service():
+        return json.loads(muster("status", "--addr", replicas.list, "--json").stdout)["service"]
+
+    def holds(wanted):
+        return until(lambda: (now := service()) and wanted(now) and now)
+
+    told = holds(lambda now: now["here"] == 3 and all(each["behind"] == 0 for each in now["replicas"]))
+    assert told["leader"] == leader.address and told["of"] == 3
+    assert {each["address"]: each["leads"] for each in told["replicas"]} == {
+        replica.address: replica is leader for replica in replicas.replicas}
+    one.kill()
+    told = holds(lambda now: now["here"] == 2)
+    assert [each["address"] for each in told["replicas"] if not each["here"]] == [one.address]
+    text = muster("status", "--addr", replicas.list).stdout
+    assert re.search(rf"^service: {leader.address} leads, 2 of 3 replicas, .*\b{one.address} is away", text, re.M), text
+    assert re.search(rf"^service: .*, {other.address} is \d+ entr(y|ies) behind", text, re.M), text
     client.close()
 
 

@@ -20,6 +20,7 @@ static char printed[4096];
 /* What the service answers. */
 static struct {
     struct mst_item job, fault;
+    struct mst_slice replicas;
 } service;
 
 /* ---- the rest of the program ---- */
@@ -89,6 +90,7 @@ muster_status __wrap_mst_lib_items_collect(muster_client *client, struct mst_req
     *items = (struct mst_items){.items = NULL};
     if (request->command == MST_JOBS) {
         assert_true(mst_items_add(items, &service.job, 1));
+        assert_true(mst_items_value(items, service.replicas));
     } else if (request->command == MST_FAULTS && service.fault.number > 0) {
         assert_true(mst_items_add(items, &service.fault, 1));
     }
@@ -141,11 +143,38 @@ static void the_generation_says_why_it_began(void **state)
          "generation 2 began after rank 3 (#3, node b3) was silent for longer than the lease\n");
 }
 
+/* The service has replicas. Status says which leads, how many are here, how far each other one is
+ * behind and which is away; lines of a later version are passed over. Of a single service it says
+ * nothing. [program / muster status] */
+static void the_replicas_have_a_line(void **state)
+{
+    const char *head = "job train: none of 1 rank has joined yet\nmissing: #0 (never came)\n";
+    char expected[512];
+
+    (void)state;
+    memset(&service, 0, sizeof service);
+    service.job = (struct mst_item){.name = mst_slice_text("train"), .expected = 1};
+    says(head);
+    service.replicas =
+        mst_slice_text("follows 0 b1:7\nleads 0 b2:7\nsleeps 1 b4:7\nfollows x b4:7\nfollows 1 "
+                       "\naway 40 b\033[3:7\n");
+    (void)snprintf(expected, sizeof expected,
+                   "%sservice: b2:7 leads, 2 of 3 replicas, b1:7 is 0 entries behind, "
+                   "b\\x1b[3:7 is away\n",
+                   head);
+    says(expected);
+    service.replicas = mst_slice_text("leads 0 b2:7\nfollows 1 b1:7");
+    (void)snprintf(expected, sizeof expected,
+                   "%sservice: b2:7 leads, 2 of 2 replicas, b1:7 is 1 entry behind\n", head);
+    says(expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_of_those_that_are_missing_have_names),
         cmocka_unit_test(the_generation_says_why_it_began),
+        cmocka_unit_test(the_replicas_have_a_line),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "cli/look/nodes.h"
 #include "cli/print.h"
 #include "proto/words.h"
+#include "view/replicas.h"
 #include "view/span.h"
 #include "view/story.h"
 
@@ -246,6 +247,19 @@ static void print_rounds(const struct mst_status *status)
     }
 }
 
+/* ---- the service ---- */
+
+static void print_service(const struct mst_status *status)
+{
+    char words[8192] = "";
+    struct mst_text text = mst_text_in(words, sizeof words);
+
+    mst_replicas_sentence(&text, status->jobs.value);
+    if (*words) {
+        mst_cli_put("service: %s\n", words);
+    }
+}
+
 /* ---- other jobs ---- */
 
 static void print_other_jobs(const struct mst_status *status)
@@ -388,6 +402,7 @@ void mst_cli_status_print(const struct mst_status *status, bool all)
         print_beginning(faults, job.number);
     }
     mst_cli_hosts_print(status->hosts.items, status->hosts.count);
+    print_service(status);
     mst_cli_preemption_print(status);
     mst_cli_clusters_print(status);
     mst_cli_members_print(status, &verdict, all);

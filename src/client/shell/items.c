@@ -31,7 +31,8 @@ static muster_status take_page(struct mst_call *call, const struct mst_reply *re
     if (reply->status != MUSTER_OK) {
         return reply->status;
     }
-    if (!mst_items_add(&call->items, reply->items, reply->item_count)) {
+    if (!mst_items_add(&call->items, reply->items, reply->item_count) ||
+        !mst_items_value(&call->items, reply->value)) {
         return MUSTER_ENOMEM;
     }
     if (reply->next != 0) {

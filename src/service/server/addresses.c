@@ -7,6 +7,7 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "service/server/replica.h"
 
 muster_status mst_uv_addresses_set(struct mst_uv_hub *hub, const char *addresses, bool elsewhere)
 {
@@ -31,6 +32,20 @@ muster_status mst_uv_addresses_set(struct mst_uv_hub *hub, const char *addresses
     return MUSTER_OK;
 }
 
+/* Only who leads knows how far the others are, and no core knows of them. */
+static muster_status answer_with_replicas(struct mst_uv_connection *connection,
+                                          const struct mst_reply *reply)
+{
+    const struct mst_uv_replica *replica = connection->hub->feed.replica;
+    char lines[MST_UV_REPLICA_LOOK_ROOM] = "";
+    struct mst_text text = mst_text_in(lines, sizeof lines);
+    struct mst_reply told = *reply;
+
+    mst_uv_replica_look(replica, &text);
+    told.value = mst_slice_text(lines);
+    return mst_native_service_answer(connection->codec, &told);
+}
+
 muster_status mst_uv_addresses_answer(struct mst_uv_connection *connection,
                                       const struct mst_reply *reply)
 {
@@ -39,6 +54,10 @@ muster_status mst_uv_addresses_answer(struct mst_uv_connection *connection,
                    (reply->command == MST_RENEW && connection->moves != hub->moves);
     struct mst_reply named;
 
+    if (reply->command == MST_JOBS && reply->status == MUSTER_OK && hub->feed.replica &&
+        mst_uv_replica_role(hub->feed.replica) == MST_UV_REPLICA_LEADS) {
+        return answer_with_replicas(connection, reply);
+    }
     if (!carries || reply->status != MUSTER_OK || !hub->addresses) {
         return mst_native_service_answer(connection->codec, reply);
     }

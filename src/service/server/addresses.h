@@ -14,7 +14,8 @@
  * no connection. ENOMEM: nothing has changed. */
 muster_status mst_uv_addresses_set(struct mst_uv_hub *hub, const char *addresses, bool elsewhere);
 
-/* Encodes the reply, with the addresses if it is one that carries them. */
+/* Encodes the reply, with the addresses if it is one that carries them, and that to JOBS with the
+ * replicas. */
 muster_status mst_uv_addresses_answer(struct mst_uv_connection *connection,
                                       const struct mst_reply *reply);
 

@@ -24,12 +24,15 @@
 #include <uv.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "muster/status.h"
 #include "net/secret.h"
 #include "service/journal/journal.h"
+#include "service/metrics/metrics.h"
 #include "service/replica/replica.h"
 #include "service/server/log.h"
-#include "service/metrics/metrics.h"
+
+enum { MST_UV_REPLICA_LOOK_ROOM = MST_REPLICA_SERVERS_MAX * (MST_REPLICA_ADDRESS_ROOM + 32) };
 
 struct mst_uv_links;
 struct mst_uv_replica;
@@ -115,6 +118,9 @@ const char *mst_uv_replica_trouble(const struct mst_uv_replica *replica);
 
 /* `out` is zeroed. */
 void mst_uv_replica_figures(const struct mst_uv_replica *replica, struct mst_replica_figures *out);
+
+/* view/replicas.h, of one that leads. */
+void mst_uv_replica_look(const struct mst_uv_replica *replica, struct mst_text *lines);
 
 /* ---- where the service is ---- */
 

@@ -246,6 +246,18 @@ static bool copy_keys(struct mst_core *core, struct mst_slice job, struct mst_sl
     return !failed;
 }
 
+static bool copy_replicas(struct mst_uv_report *report, struct mst_status *status)
+{
+    char lines[MST_UV_REPLICA_LOOK_ROOM] = "";
+    struct mst_text text = mst_text_in(lines, sizeof lines);
+
+    if (report->hub->feed.replica &&
+        mst_uv_replica_role(report->hub->feed.replica) == MST_UV_REPLICA_LEADS) {
+        mst_uv_replica_look(report->hub->feed.replica, &text);
+    }
+    return mst_items_value(&status->jobs, mst_slice_text(lines));
+}
+
 static bool copy_status(struct mst_uv_report *report, const char *job, struct mst_status *status)
 {
     struct mst_core *core = report->hub->core;
@@ -253,7 +265,7 @@ static bool copy_status(struct mst_uv_report *report, const char *job, struct ms
 
     status->address = report->address;
     status->job = job;
-    return copy_pages(core, MST_JOBS, name, &status->jobs) &&
+    return copy_pages(core, MST_JOBS, name, &status->jobs) && copy_replicas(report, status) &&
            copy_pages(core, MST_MEMBERS, name, &status->members) &&
            copy_pages(core, MST_ROUNDS, name, &status->rounds) &&
            copy_pages(core, MST_HOSTS, name, &status->hosts) &&

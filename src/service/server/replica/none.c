@@ -168,3 +168,10 @@ void mst_uv_replica_figures(const struct mst_uv_replica *replica, struct mst_rep
     (void)out;
     NEVER;
 }
+
+void mst_uv_replica_look(const struct mst_uv_replica *replica, struct mst_text *lines)
+{
+    (void)replica;
+    (void)lines;
+    NEVER;
+}

@@ -17,6 +17,7 @@
 #include "proto/protobuf.h"
 #include "service/server/journal_disk.h"
 #include "service/server/links.h"
+#include "view/replicas.h"
 
 #define VOTERS_NS (100 * NS_PER_MS) /* between two looks at who is there */
 #define FULL_NS (20 * NS_PER_MS)    /* between two tries on a full disk */
@@ -870,6 +871,23 @@ void mst_uv_replica_figures(const struct mst_uv_replica *replica, struct mst_rep
         if (!self && status.last - status.of[i].match > out->lag) {
             out->lag = status.last - status.of[i].match;
         }
+    }
+}
+
+void mst_uv_replica_look(const struct mst_uv_replica *replica, struct mst_text *lines)
+{
+    struct mst_replica_status status;
+
+    mst_replica_status_of(replica->machine, &status);
+    for (size_t i = 0; i < status.servers->count; i++) {
+        const bool self = status.servers->of[i].id == status.id;
+        const struct mst_replica_look look = {
+            .there = self                 ? MST_REPLICA_THERE_LEADS
+                     : status.of[i].heard ? MST_REPLICA_THERE_FOLLOWS
+                                          : MST_REPLICA_THERE_AWAY,
+            .behind = self ? 0 : status.last - status.of[i].match,
+            .address = mst_slice_text(status.servers->of[i].address)};
+        mst_replica_look_write(lines, &look);
     }
 }
 

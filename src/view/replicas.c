@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "view/replicas.h"
+
+static const char *const words[] = {[MST_REPLICA_THERE_LEADS] = "leads",
+                                    [MST_REPLICA_THERE_FOLLOWS] = "follows",
+                                    [MST_REPLICA_THERE_AWAY] = "away"};
+
+void mst_replica_look_write(struct mst_text *lines, const struct mst_replica_look *look)
+{
+    mst_text_format(lines, "%.*s %" PRIu64 " %.*s", MST_TEXT_ARGS(words[look->there]), look->behind,
+                    MST_SLICE_ARGS(look->address));
+    mst_text_add(lines, "\n");
+}
+
+static bool read_line(struct mst_slice line, struct mst_replica_look *out)
+{
+    struct mst_slice there = mst_slice_cut(&line, ' '), behind = mst_slice_cut(&line, ' ');
+
+    for (unsigned i = 0; i <= MST_REPLICA_THERE_LAST; i++) {
+        if (mst_slice_is(there, words[i])) {
+            out->there = (enum mst_replica_there)i;
+            out->address = line;
+            return line.size > 0 && mst_slice_number(behind, UINT64_MAX, &out->behind);
+        }
+    }
+    return false;
+}
+
+bool mst_replica_look_next(struct mst_slice *lines, struct mst_replica_look *out)
+{
+    while (lines->size > 0) {
+        if (read_line(mst_slice_cut(lines, '\n'), out)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void mst_replicas_count(struct mst_slice lines, uint32_t *listed_out, uint32_t *here_out)
+{
+    struct mst_replica_look look;
+
+    *listed_out = *here_out = 0;
+    while (mst_replica_look_next(&lines, &look)) {
+        *listed_out += 1;
+        *here_out += look.there != MST_REPLICA_THERE_AWAY;
+    }
+}
+
+static void add_leader(struct mst_text *text, struct mst_slice lines)
+{
+    struct mst_replica_look look;
+
+    while (mst_replica_look_next(&lines, &look)) {
+        if (look.there == MST_REPLICA_THERE_LEADS) {
+            mst_text_format(text, "%.*s leads, ", MST_SLICE_ARGS(look.address));
+        }
+    }
+}
+
+void mst_replicas_sentence(struct mst_text *text, struct mst_slice lines)
+{
+    struct mst_replica_look look;
+    uint32_t listed, here;
+
+    mst_replicas_count(lines, &listed, &here);
+    if (listed == 0) {
+        return;
+    }
+    add_leader(text, lines);
+    mst_text_format(text, "%" PRIu32 " of %" PRIu32 " replica%s", here, listed,
+                    listed == 1 ? "" : "s");
+    while (mst_replica_look_next(&lines, &look)) {
+        if (look.there == MST_REPLICA_THERE_FOLLOWS) {
+            mst_text_format(text, ", %.*s is %" PRIu64 " entr%s behind",
+                            MST_SLICE_ARGS(look.address), look.behind,
+                            look.behind == 1 ? "y" : "ies");
+        } else if (look.there == MST_REPLICA_THERE_AWAY) {
+            mst_text_format(text, ", %.*s is away", MST_SLICE_ARGS(look.address));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_VIEW_REPLICAS_H
+#define MST_VIEW_REPLICAS_H
+
+/* The replicas of a service, as the one that leads sees them: a line for each, "leads 0 ADDRESS",
+ * "follows ENTRIES ADDRESS" or "away ENTRIES ADDRESS", in the value of its reply to JOBS. A single
+ * service has none. */
+
+#include "base/text.h"
+
+enum mst_replica_there {
+    MST_REPLICA_THERE_LEADS = 0,
+    MST_REPLICA_THERE_FOLLOWS = 1,
+    MST_REPLICA_THERE_AWAY = 2, /* the leader has not heard of it for an election timeout */
+    MST_REPLICA_THERE_LAST = MST_REPLICA_THERE_AWAY
+};
+
+struct mst_replica_look {
+    enum mst_replica_there there;
+    uint64_t behind;          /* entries of the log that it is not known to have */
+    struct mst_slice address; /* borrowed from the lines */
+};
+
+void mst_replica_look_write(struct mst_text *lines, const struct mst_replica_look *look);
+
+/* Takes the next line off; one that no service writes is passed over. False: that was the last. */
+bool mst_replica_look_next(struct mst_slice *lines, struct mst_replica_look *out);
+
+/* How many are listed, and how many of them are not away. */
+void mst_replicas_count(struct mst_slice lines, uint32_t *listed_out, uint32_t *here_out);
+
+/* "b1:7000 leads, 2 of 3 replicas, b2:7000 is 0 entries behind, b3:7000 is away"; empty: none is
+ * listed. */
+void mst_replicas_sentence(struct mst_text *text, struct mst_slice lines);
+
+#endif
