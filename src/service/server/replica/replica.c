@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "service/server/replica.h"
+#include "service/server/replica/part.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,55 +15,12 @@
 #include "base/time.h"
 #include "os/system.h"
 #include "proto/protobuf.h"
-#include "service/server/journal_disk.h"
-#include "service/server/links.h"
-#include "view/replicas.h"
 
 #define VOTERS_NS (100 * NS_PER_MS) /* between two looks at who is there */
 #define FULL_NS (20 * NS_PER_MS)    /* between two tries on a full disk */
 #define FULL_ELECTIONS 10u          /* after which it ends */
 #define DIGEST_INPUTS 10000u
 #define DIGEST_SHARE 100u /* of the time, at most, for digests */
-#define SEEN_MAX MST_UV_LINKS_PEERS_MAX
-#define ADDRESSES_ROOM ((MST_REPLICA_SERVERS_MAX + 1u) * MST_REPLICA_ADDRESS_ROOM)
-
-/* A replica that could be a member. */
-struct seen {
-    struct mst_uv_links_peer peer;
-    uint64_t until_ns; /* it counts as present */
-};
-
-struct mst_uv_replica {
-    struct mst_mem mem;
-    struct mst_uv_log *lines;
-    uv_loop_t loop;   /* of the links */
-    uv_poll_t wake;   /* of the main loop: that one has something to do */
-    uv_timer_t timer; /* of ours, while a commit waits */
-    struct mst_journal_disk *disk;
-    struct mst_replica_log *log;
-    struct mst_replica *machine; /* NULL: it is not known yet whether it founds a group */
-    struct mst_uv_links *links;
-    struct mst_journal *journal;
-    struct mst_core *core; /* the journal's */
-    char self[MST_REPLICA_ADDRESS_ROOM];
-    char list[ADDRESSES_ROOM]; /* as it was given */
-    unsigned voters;
-    uint32_t election_ms;
-    uint64_t lease_ns;
-    bool member; /* what our hello says */
-
-    enum mst_uv_replica_role role;
-    bool unwritten; /* the machine may have something to write */
-    bool moved, yields, differs, stopping;
-    uint64_t given;     /* the last entry of the journal; 0: none waits */
-    uint64_t committed; /* the last of our own */
-    uint64_t digested;  /* inputs, at the last digest */
-    uint64_t digest_ns; /* of the next one at the earliest */
-    uint64_t voters_ns; /* of the next look */
-    struct mst_histogram commits;
-    struct seen seen[SEEN_MAX];
-    char addresses[ADDRESSES_ROOM]; /* for clients */
-};
 
 /* ---- the end ---- */
 
@@ -269,31 +226,13 @@ static bool begin(struct mst_uv_replica *replica, bool founds)
     return true;
 }
 
-/* Each address of the list, with its size; NULL: that was the last. */
-static const char *next_address(const char **list, size_t *size)
-{
-    const char *at = *list;
-
-    while (*at == ',') {
-        at++;
-    }
-    *size = strcspn(at, ",");
-    *list = at + *size;
-    return *size > 0 ? at : NULL;
-}
-
-static bool is_address(const char *address, const char *at, size_t size)
-{
-    return strlen(address) == size && strncmp(address, at, size) == 0;
-}
-
 static bool is_first(const struct mst_uv_replica *replica)
 {
     const char *list = replica->list;
     size_t size;
-    const char *first = next_address(&list, &size);
+    const char *first = mst_uv_next_address(&list, &size);
 
-    return first && is_address(replica->self, first, size);
+    return first && mst_uv_is_address(replica->self, first, size);
 }
 
 /* A group exists if any of the others belongs to one; none does if all of them say so. */
@@ -311,11 +250,11 @@ static void look_for_group(struct mst_uv_replica *replica)
             return;
         }
     }
-    while ((at = next_address(&list, &size))) {
-        bool there = is_address(replica->self, at, size);
+    while ((at = mst_uv_next_address(&list, &size))) {
+        bool there = mst_uv_is_address(replica->self, at, size);
 
         for (size_t i = 0; i < count && !there; i++) {
-            there = is_address(peers[i].address, at, size);
+            there = mst_uv_is_address(peers[i].address, at, size);
         }
         all = all && there;
     }
@@ -834,125 +773,6 @@ void mst_uv_replica_stop(struct mst_uv_replica *replica)
     while (replica->role == MST_UV_REPLICA_LEADS && uv_hrtime() < until_ns) {
         run_links(replica, mst_sooner(until_ns, mst_replica_deadline_ns(replica->machine)));
     }
-}
-
-/* ---- for people ---- */
-
-const char *mst_uv_replica_trouble(const struct mst_uv_replica *replica)
-{
-    struct mst_replica_status status = {.leader = 0};
-
-    if (replica->machine) {
-        mst_replica_status_of(replica->machine, &status);
-    }
-    return replica->role == MST_UV_REPLICA_LEADS || status.leader != 0
-               ? NULL
-               : "no replica is known to lead";
-}
-
-void mst_uv_replica_figures(const struct mst_uv_replica *replica, struct mst_replica_figures *out)
-{
-    struct mst_replica_status status;
-
-    out->there = replica->machine != NULL;
-    if (!replica->machine) {
-        return;
-    }
-    mst_replica_status_of(replica->machine, &status);
-    out->leads = replica->role == MST_UV_REPLICA_LEADS;
-    out->term = status.term;
-    out->voters = mst_replica_servers_voters(status.servers);
-    out->elections = status.elections;
-    out->commits = replica->commits;
-    for (size_t i = 0; out->leads && i < status.servers->count; i++) {
-        const bool self = status.servers->of[i].id == status.id;
-
-        out->heard += self || status.of[i].heard;
-        if (!self && status.last - status.of[i].match > out->lag) {
-            out->lag = status.last - status.of[i].match;
-        }
-    }
-}
-
-void mst_uv_replica_look(const struct mst_uv_replica *replica, struct mst_text *lines)
-{
-    struct mst_replica_status status;
-
-    mst_replica_status_of(replica->machine, &status);
-    for (size_t i = 0; i < status.servers->count; i++) {
-        const bool self = status.servers->of[i].id == status.id;
-        const struct mst_replica_look look = {
-            .there = self                 ? MST_REPLICA_THERE_LEADS
-                     : status.of[i].heard ? MST_REPLICA_THERE_FOLLOWS
-                                          : MST_REPLICA_THERE_AWAY,
-            .behind = self ? 0 : status.last - status.of[i].match,
-            .address = mst_slice_text(status.servers->of[i].address)};
-        mst_replica_look_write(lines, &look);
-    }
-}
-
-/* ---- where the service is ---- */
-
-bool mst_uv_replica_moved(struct mst_uv_replica *replica)
-{
-    bool moved = replica->moved;
-
-    replica->moved = false;
-    return moved;
-}
-
-static void add_address(struct mst_uv_replica *replica, const char *address, size_t size)
-{
-    size_t used = strlen(replica->addresses);
-    const char *list = replica->addresses, *at;
-    size_t other;
-
-    while ((at = next_address(&list, &other))) {
-        if (other == size && strncmp(at, address, size) == 0) {
-            return;
-        }
-    }
-    (void)snprintf(replica->addresses + used, sizeof replica->addresses - used, "%s%.*s",
-                   used > 0 ? "," : "", (int)size, address);
-}
-
-const char *mst_uv_replica_addresses(struct mst_uv_replica *replica)
-{
-    const bool leads = replica->role == MST_UV_REPLICA_LEADS;
-    struct mst_replica_status status = {.leader = 0};
-    const char *list = replica->list, *at;
-    size_t size;
-
-    replica->addresses[0] = '\0';
-    if (replica->machine) {
-        mst_replica_status_of(replica->machine, &status);
-    }
-    if (leads) {
-        add_address(replica, replica->self, strlen(replica->self));
-    } else if (status.leader != 0) {
-        add_address(replica, status.leader_address, strlen(status.leader_address));
-    }
-    for (size_t i = 0; status.servers && i < status.servers->count; i++) {
-        const char *address = status.servers->of[i].address;
-
-        if (strcmp(address, replica->self) != 0) {
-            add_address(replica, address, strlen(address));
-        }
-    }
-    while ((at = next_address(&list, &size))) {
-        if (!is_address(replica->self, at, size)) {
-            add_address(replica, at, size);
-        }
-    }
-    if (replica->addresses[0] == '\0') {
-        add_address(replica, replica->self, strlen(replica->self));
-    }
-    return replica->addresses;
-}
-
-struct mst_uv_links *mst_uv_replica_links(struct mst_uv_replica *replica)
-{
-    return replica->links;
 }
 
 /* ---- own snapshots ---- */
