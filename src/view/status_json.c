@@ -41,6 +41,18 @@ const struct mst_item *mst_status_job(const struct mst_status *status)
     return NULL;
 }
 
+const struct mst_item *mst_status_rank(const struct mst_status *status, uint32_t index)
+{
+    for (size_t i = 0; i < status->members.count; i++) {
+        const struct mst_who *who = &status->members.items[i].who;
+
+        if (who->role == MST_ROLE_RANK && who->index == index) {
+            return &status->members.items[i];
+        }
+    }
+    return NULL;
+}
+
 /* ---- progress ---- */
 
 static int compare_rates(const void *left, const void *right)

@@ -27,6 +27,9 @@ char *mst_status_brief_json(const struct mst_status *status);
 /* The job that is looked at, as JOBS lists it; NULL: the service has no such job. */
 const struct mst_item *mst_status_job(const struct mst_status *status);
 
+/* The rank in that place; NULL: it never came. */
+const struct mst_item *mst_status_rank(const struct mst_status *status, uint32_t index);
+
 /* The median rate of the ranks in steps per 1000 s; 0: not known, or they stand still. */
 uint32_t mst_status_rate(const struct mst_status *status);
 

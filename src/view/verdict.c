@@ -116,24 +116,12 @@ static void add_ending(struct scene *scene, const struct mst_item *item)
     mst_cause_sentence(&scene->text, &ending);
 }
 
-static const struct mst_item *rank_at(const struct mst_status *status, uint32_t index)
-{
-    for (size_t i = 0; i < status->members.count; i++) {
-        const struct mst_who *who = &status->members.items[i].who;
-
-        if (who->role == MST_ROLE_RANK && who->index == index) {
-            return &status->members.items[i];
-        }
-    }
-    return NULL;
-}
-
 /* "rank 7 (#7) on b3", or "#7, #9 and 3 more". */
 static void add_missing_of(struct scene *scene, const struct mst_item *round)
 {
     uint32_t missing = round->expected - round->arrived;
     const struct mst_item *only =
-        round->missing_count == 1 ? rank_at(scene->status, round->missing[0]) : NULL;
+        round->missing_count == 1 ? mst_status_rank(scene->status, round->missing[0]) : NULL;
 
     if (only) {
         scene->out->index = only->who.index;
@@ -415,7 +403,7 @@ static bool is_stopped(struct scene *scene)
         return false;
     }
     scene->out->index = stopping.longest.index;
-    rank = rank_at(scene->status, stopping.longest.index);
+    rank = mst_status_rank(scene->status, stopping.longest.index);
     if (rank) {
         mst_story_process(&scene->text, &rank->who);
     } else {
@@ -470,7 +458,8 @@ static bool some_are_missing(struct scene *scene)
     if (count == 0) {
         return false;
     }
-    only = scene->out->index != MST_INDEX_ANY ? rank_at(scene->status, scene->out->index) : NULL;
+    only = scene->out->index != MST_INDEX_ANY ? mst_status_rank(scene->status, scene->out->index)
+                                              : NULL;
     mst_text_format(&scene->text, "%" PRIu32 " of %" PRIu32 " ranks run", scene->seated,
                     scene->job.expected);
     if (count == scene->left) {

@@ -3,6 +3,7 @@
  *
  * behaviour: generations / What happened to a job */
 #include "core_fixture.h"
+#include "saved_bytes.h"
 #include "service/core/look.h"
 #include "service/core/snapshot.h"
 
@@ -219,22 +220,7 @@ static void no_cursor_is_behind_all(struct fixture *f)
     EXPECT_INT(f, history(f, &rank, UINT64_MAX)->item_count, 0);
 }
 
-struct bytes {
-    unsigned char data[65536];
-    size_t size;
-};
-
-static bool put(void *ctx, struct mst_slice piece)
-{
-    struct bytes *bytes = ctx;
-
-    assert_true(bytes->size + piece.size <= sizeof bytes->data);
-    memcpy(bytes->data + bytes->size, piece.data, piece.size);
-    bytes->size += piece.size;
-    return true;
-}
-
-static struct bytes bytes;
+static struct saved_bytes bytes;
 
 static struct mst_core *next_service(struct fixture *f, uint64_t room)
 {
@@ -332,7 +318,7 @@ static void an_observer_is_told_of_each_incident(struct fixture *f)
 /* The next service remembers fewer. It has the newest, under their numbers. */
 static void the_next_service_keeps_what_it_has_room_for(struct fixture *f)
 {
-    struct mst_snapshot_sink sink = {.ctx = &bytes, .put = put};
+    struct mst_snapshot_sink sink = {.ctx = &bytes, .put = saved_put};
     struct client rank = fixture_rank(f, 0, 1);
     const struct mst_reply *reply;
     struct mst_core *next;

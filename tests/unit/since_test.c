@@ -3,6 +3,7 @@
  *
  * behaviour: generations / What happened to a job */
 #include "core_fixture.h"
+#include "saved_bytes.h"
 #include "service/core/look.h"
 #include "service/core/snapshot.h"
 
@@ -77,27 +78,12 @@ static void a_round_says_since_when_and_names_the_missing(struct fixture *f)
                   round.missing[2] == 3);
 }
 
-struct bytes {
-    unsigned char data[65536];
-    size_t size;
-};
-
-static bool put(void *ctx, struct mst_slice piece)
-{
-    struct bytes *bytes = ctx;
-
-    assert_true(bytes->size + piece.size <= sizeof bytes->data);
-    memcpy(bytes->data + bytes->size, piece.data, piece.size);
-    bytes->size += piece.size;
-    return true;
-}
-
 /* The service saves its state, and another one goes on with it. It knows since when members are in
  * their state and rounds are open, and the digest is the same. */
 static void the_next_service_knows_since_when(struct fixture *f)
 {
-    static struct bytes bytes;
-    struct mst_snapshot_sink sink = {.ctx = &bytes, .put = put};
+    static struct saved_bytes bytes;
+    struct mst_snapshot_sink sink = {.ctx = &bytes, .put = saved_put};
     struct client ranks[COUNT];
     struct mst_core *next;
 

@@ -172,18 +172,6 @@ static void put_awaited(const struct mst_item *seal)
     }
 }
 
-static const struct mst_item *rank_at(const struct mst_status *status, uint32_t index)
-{
-    for (size_t i = 0; i < status->members.count; i++) {
-        const struct mst_who *who = &status->members.items[i].who;
-
-        if (who->role == MST_ROLE_RANK && who->index == index) {
-            return &status->members.items[i];
-        }
-    }
-    return NULL;
-}
-
 /* An older service names only the first. */
 static void put_missing_of(const struct mst_status *status, const struct mst_item *round)
 {
@@ -193,7 +181,7 @@ static void put_missing_of(const struct mst_status *status, const struct mst_ite
         return;
     }
     for (uint32_t i = 0; i < round->missing_count; i++) {
-        const struct mst_item *rank = rank_at(status, round->missing[i]);
+        const struct mst_item *rank = mst_status_rank(status, round->missing[i]);
 
         mst_cli_put(i == 0 ? ", missing: " : ", ");
         if (rank && rank->who.rank != MST_RANK_NONE) {
