@@ -237,6 +237,31 @@ static int take_replica(const struct mst_cli *cli, const char *listens,
     return MST_CLI_OK;
 }
 
+/* What is taken as it is. */
+static void take_settings(const struct mst_cli *cli, struct mst_uv_service_config *config)
+{
+    config->lease_ns = (uint64_t)mst_cli_number(cli, "lease") * NS_PER_MS;
+    config->history = (uint64_t)mst_cli_number(cli, "history");
+    config->straggler_percent = (uint64_t)mst_cli_number(cli, "straggler_percent");
+    config->log_level = (enum mst_level)mst_cli_number(cli, "log_level");
+    config->log_json = mst_cli_number(cli, "log_format") != 0;
+    config->http = mst_cli_text(cli, "http");
+    config->job = mst_cli_text(cli, "job");
+    config->kept = mst_cli_text(cli, "kept_run");
+    config->buffered_bytes_max = (uint64_t)mst_cli_number(cli, "buffered_bytes_max");
+    config->parent = mst_cli_number(cli, "parent") != 0;
+    config->until_idle = mst_cli_number(cli, "until_idle") != 0;
+    if (config->parent && !mst_cli_given(cli, "log_level")) {
+        config->log_level = MST_WARN; /* stderr is that of the program */
+    }
+    config->journal.path = *mst_cli_text(cli, "journal") ? mst_cli_text(cli, "journal") : NULL;
+    config->journal.version = muster_version();
+    config->journal.record = *mst_cli_text(cli, "record") ? mst_cli_text(cli, "record") : NULL;
+    config->journal.sync = mst_cli_number(cli, "sync") != 0;
+    config->journal.go_on_when_full = mst_cli_number(cli, "journal_full") != 0;
+    take_limits(cli, &config->limits);
+}
+
 static int serve(const struct mst_cli *cli, char *list, int ready)
 {
     struct mst_uv_replica_config replica = {.self = ""};
@@ -260,27 +285,9 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     if (code != MST_CLI_OK) {
         return code;
     }
-    config.lease_ns = (uint64_t)mst_cli_number(cli, "lease") * NS_PER_MS;
-    config.history = (uint64_t)mst_cli_number(cli, "history");
-    config.straggler_percent = (uint64_t)mst_cli_number(cli, "straggler_percent");
-    config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
-    config.log_json = mst_cli_number(cli, "log_format") != 0;
-    config.http = mst_cli_text(cli, "http");
-    config.job = mst_cli_text(cli, "job");
-    config.kept = mst_cli_text(cli, "kept_run");
-    config.buffered_bytes_max = (uint64_t)mst_cli_number(cli, "buffered_bytes_max");
-    config.parent = mst_cli_number(cli, "parent") != 0;
-    config.until_idle = mst_cli_number(cli, "until_idle") != 0;
+    take_settings(cli, &config);
     /* One that a program or a run starts, or that outlives its command, is no manager's. */
     config.notify = !config.parent && ready < 0 && mst_cli_number(cli, "ready_fd") < 0;
-    if (config.parent && !mst_cli_given(cli, "log_level")) {
-        config.log_level = MST_WARN; /* stderr is that of the program */
-    }
-    config.journal.path = *mst_cli_text(cli, "journal") ? mst_cli_text(cli, "journal") : NULL;
-    config.journal.version = muster_version();
-    config.journal.record = *mst_cli_text(cli, "record") ? mst_cli_text(cli, "record") : NULL;
-    config.journal.sync = mst_cli_number(cli, "sync") != 0;
-    config.journal.go_on_when_full = mst_cli_number(cli, "journal_full") != 0;
     if (config.journal.sync && !config.journal.path) {
         return mst_cli_usage(cli, "--sync needs a folder to write to: --journal DIR");
     }
@@ -292,7 +299,6 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
         mst_secret_wipe(&secret);
         return code;
     }
-    take_limits(cli, &config.limits);
     status = mst_uv_service_open(&service, &config, &err);
     mst_secret_wipe(&secret);
     if (status != MUSTER_OK) {

@@ -66,7 +66,7 @@ static void put_lines(struct canvas *canvas, const char *colour, const char *wor
 {
     for (uint32_t i = 0; i < most && (*words || i == 0); i++) {
         size_t size = cut(mst_slice_text(words), canvas->screen->columns);
-        char line[LINE_ROOM];
+        char line[LINE_ROOM] = "";
 
         if (words[size] != '\0' && i + 1 < most) {
             size_t blank = size;

@@ -36,18 +36,17 @@ struct replica {
     uv_loop_t hub_loop, loop;
     struct mst_uv_hub hub;
     struct mst_uv_log log;
-    int log_fd;
     struct mst_tls_context *tls;
-    int door;
-    char address[MST_ADDRESS_TEXT];
     struct mst_uv_links *links;
     struct mst_mem mem;
-    unsigned received, connected, lost;
     uint64_t last_peer;
     size_t last_bytes;
-    unsigned char last_byte;
     uint64_t terms; /* of the last append result */
-    bool echoes;    /* each append is answered */
+    unsigned received, connected, lost;
+    int log_fd, door;
+    char address[MST_ADDRESS_TEXT];
+    unsigned char last_byte;
+    bool echoes; /* each append is answered */
 };
 
 static struct replica replicas[REPLICAS];
@@ -125,7 +124,7 @@ static void listen_at(struct replica *replica, const char *given)
     assert_int_equal(listen(replica->door, 64), 0);
     snprintf(replica->address, sizeof(replica->address), "%s", given);
     if (address.kind != MST_ADDRESS_UNIX) {
-        struct sockaddr_in name;
+        struct sockaddr_in name = {.sin_port = 0};
 
         size = sizeof(name);
         assert_int_equal(getsockname(replica->door, (struct sockaddr *)(void *)&name, &size), 0);

@@ -249,6 +249,24 @@ static muster_status take_word(struct mst_run_job *job, const char *name, const 
     return MUSTER_OK;
 }
 
+/* A node that the first one was told to avoid. */
+static muster_status take_avoided(const struct mst_run_job *job, const char *host,
+                                  struct muster_error *err)
+{
+    return mst_rendezvous_names(host, job->host)
+               ? mst_fail(err, MUSTER_EINVAL, 0,
+                          "this node is kept out of job '%s': node 0 was told to avoid %s",
+                          job->name, host)
+               : MUSTER_OK;
+}
+
+static void take_grow(struct mst_run_job *job, const char *value)
+{
+    for (size_t i = 0; i < sizeof grow_words / sizeof grow_words[0]; i++) {
+        job->own.grow = strcmp(value, grow_words[i]) == 0 ? grow_words[i] : job->own.grow;
+    }
+}
+
 static muster_status take(struct mst_run_job *job, const char *name, const char *value,
                           struct muster_error *err)
 {
@@ -268,9 +286,7 @@ static muster_status take(struct mst_run_job *job, const char *name, const char 
         job->nodes.master_port = (uint16_t)number;
         job->nodes.master_given = true;
     } else if (strcmp(name, "grow") == 0) {
-        for (size_t i = 0; i < sizeof grow_words / sizeof grow_words[0]; i++) {
-            job->own.grow = strcmp(value, grow_words[i]) == 0 ? grow_words[i] : job->own.grow;
-        }
+        take_grow(job, value);
     } else if (strcmp(name, "join_wait") == 0) {
         if (!mst_line_signed(mst_slice_text(value), &job->own.join_wait_ms)) {
             return refuse_value(job, name, value, err);
@@ -287,11 +303,7 @@ static muster_status take(struct mst_run_job *job, const char *name, const char 
             return refuse_value(job, name, value, err);
         }
     } else if (strncmp(name, "avoid/", 6) == 0) {
-        if (mst_rendezvous_names(name + 6, job->host)) {
-            return mst_fail(err, MUSTER_EINVAL, 0,
-                            "this node is kept out of job '%s': node 0 was told to avoid %s",
-                            job->name, name + 6);
-        }
+        return take_avoided(job, name + 6, err);
     } else {
         return take_word(job, name, value, err);
     }
