@@ -47,7 +47,8 @@ static int start_scontrol(char *id, struct mst_child *child)
                                     .environment = environ,
                                     .input = MST_SPAWN_NOWHERE,
                                     .out = MST_SPAWN_OURS,
-                                    .error = MST_SPAWN_OURS};
+                                    .error = MST_SPAWN_OURS,
+                                    .deaf = true};
 
     return mst_child_start(child, &spawn);
 }

@@ -117,17 +117,20 @@ static int add_files(posix_spawn_file_actions_t *actions, const struct mst_spawn
     return error;
 }
 
-static void set_attributes(posix_spawnattr_t *attributes, bool session)
+static void set_attributes(posix_spawnattr_t *attributes, const struct mst_spawn *spawn)
 {
-    int apart = session ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
-    sigset_t none, all;
+    int apart = spawn->session ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
+    sigset_t blocked, all;
 
-    (void)sigemptyset(&none);
+    (void)sigemptyset(&blocked);
+    if (spawn->deaf) {
+        (void)sigaddset(&blocked, SIGTERM);
+    }
     (void)sigfillset(&all);
     (void)posix_spawnattr_setflags(attributes,
                                    (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | apart));
     (void)posix_spawnattr_setpgroup(attributes, 0);
-    (void)posix_spawnattr_setsigmask(attributes, &none);
+    (void)posix_spawnattr_setsigmask(attributes, &blocked);
     (void)posix_spawnattr_setsigdefault(attributes, &all);
 }
 
@@ -149,7 +152,7 @@ int mst_spawn(const struct mst_spawn *spawn, pid_t *pid_out)
         (void)posix_spawnattr_destroy(&attributes);
         return ENOMEM;
     }
-    set_attributes(&attributes, spawn->session);
+    set_attributes(&attributes, spawn);
     error = add_files(&actions, spawn);
     if (error == 0) {
         error =

@@ -32,6 +32,7 @@ struct mst_spawn {
     bool session;                                      /* it leads a session of its own too */
     const struct mst_cpus *cpus; /* of mst_spawn_tied: those it may use; NULL: ours */
     int terminal;                /* that session's, by mst_spawn_tied; 0: it has none */
+    bool deaf; /* SIGTERM, which a scheduler sends to all processes of a job, does not end it */
     bool bare; /* it gets nothing else, also where our file is not close-on-exec */
 };
 

@@ -71,7 +71,7 @@ class Ranks:
     def waiting_for(self, index):
         """The round at which all others wait for this one, or None."""
         rounds = (status_at(self.http) or {"rounds": []})["rounds"]
-        return next((one for one in rounds if one["first_missing"] == index and
+        return next(({**one, "since_ms": None} for one in rounds if one["first_missing"] == index and
                      one["arrived"] == len(self.pids) - 1), None)
 
     def stop_one(self, dice, name):

@@ -139,7 +139,8 @@ def test_muster_run_on_three_nodes_needs_no_flag(cluster, env, muster):
     """`srun` starts one `muster run` on each of three nodes. No flag is needed: they are one run."""
     if "--nnodes" not in muster("run", "--help").stdout:
         pytest.skip("this muster runs on one node")
-    more = {"MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"]}
+    more = {"MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"],
+             "MUSTER_KEEP_RUNS": "0"}
     done = cluster.run(
         "-N3", "--ntasks-per-node=1", MUSTER, "run", "-n", "2", "--no-label", "--", RANK,
         "MUSTER_INDEX", env={**env, **more},
@@ -156,7 +157,8 @@ def test_what_is_cancelled_ends_on_all_nodes(cluster, env, what):
     step = Process(
         cluster.srun("-N3", "--ntasks-per-node=1", MUSTER, "run", "-n", "2", "--", RANK,
                      "MUSTER_INDEX", "hold"),
-        {**cluster.env, **env, "MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"]},
+        {**cluster.env, **env, "MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"],
+             "MUSTER_KEEP_RUNS": "0"},
     )  # fmt: skip
     for rank in range(6):
         step.out.wait_for(f"rank {rank} of 6")

@@ -196,11 +196,13 @@ def test_the_next_service_goes_on_with_the_file(run, why, state):
 
 def test_all_beginning_anew_is_told(spawn, env, why, state, tmp_path):
     """A program without muster fails once, and all its processes are started anew. The story says so,
-    with the reason, in the file and in the sum."""
+    with the reason, in the file and in the sum; a program beside that has the job's name is no file of a
+    run."""
+    (tmp_path / "plain").write_text("#!/bin/sh\n")
     once = f"test -e {tmp_path}/again || {{ touch {tmp_path}/again; exit 3; }}"
     done = spawn("run", "-n", 1, "-j", "plain", "--max-restarts", "2", "--", "sh", "-c", once, env=env)
     assert done.wait() == 0
-    story = json.loads(why("plain", "--json"))
+    story = json.loads(why("plain", "--json", cwd=tmp_path))
     assert (whats(story), story["group_restarts"]) == (["all-restarted"], 1)
     assert re.fullmatch(r"all processes are to begin anew \(1\): #0 \(pid \d+\) ended with status 3.*",
                         story["incidents"][0]["sentence"])

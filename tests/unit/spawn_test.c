@@ -109,6 +109,33 @@ static void it_leads_a_group_of_its_own(void **state)
     mst_environment_fini(&environment);
 }
 
+/* A program that ends a job's business is started deaf, and a scheduler signals all processes of the
+ * job. It goes on. */
+static void a_deaf_process_outlives_a_scheduler_s_signal(void **state)
+{
+    char *environment[] = {(char[]){"PATH=/bin:/usr/bin"}, NULL};
+    char *arguments[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"kill -TERM $$; exit 5"}, NULL};
+    struct mst_spawn spawn = {.program = arguments[0],
+                              .arguments = arguments,
+                              .environment = environment,
+                              .input = MST_SPAWN_NOWHERE,
+                              .out = MST_SPAWN_OURS,
+                              .error = MST_SPAWN_OURS,
+                              .deaf = true};
+    pid_t pid = 0;
+    int status = 0;
+
+    (void)state;
+    assert_int_equal(mst_spawn(&spawn, &pid), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 5);
+    spawn.deaf = false;
+    assert_int_equal(mst_spawn(&spawn, &pid), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+}
+
 /* A program cannot be executed. The error says why. [Exit codes] */
 static void what_cannot_be_executed_says_why(void **state)
 {
@@ -161,6 +188,7 @@ int main(void)
         cmocka_unit_test(programs_are_found_as_the_shell_does),
         cmocka_unit_test(a_process_is_started_as_asked),
         cmocka_unit_test(it_leads_a_group_of_its_own),
+        cmocka_unit_test(a_deaf_process_outlives_a_scheduler_s_signal),
         cmocka_unit_test(what_cannot_be_executed_says_why),
         cmocka_unit_test(variables_are_set_replaced_and_taken_out),
     };

@@ -146,18 +146,26 @@ static bool is_record(const char *path)
 
 /* ---- the command ---- */
 
-/* A job that runs, a file or a folder, or the last run; in this order. */
+/* A word without a slash is a job first: its program often lies beside, under the same name. */
+static bool is_path(const char *what)
+{
+    char kept[PATH_MAX];
+
+    return strchr(what, '/') != NULL ||
+           (!mst_cli_runs_here(what) && !mst_kept_newest(what, kept) && access(what, F_OK) == 0);
+}
+
+/* A job that runs, one that has run, a file or a folder, or the last run; in this order. */
 static int find(struct mst_cli *cli, struct mst_cli_place *place, struct mst_told *told)
 {
     const char *what = cli->argument_count > 0 ? cli->arguments[0] : NULL;
     char path[PATH_MAX];
 
-    if (what != NULL && (strchr(what, '/') != NULL || !mst_cli_runs_here(what)) &&
-        access(what, F_OK) == 0) {
+    if (what != NULL && is_path(what)) {
+        if (access(what, F_OK) != 0) {
+            return mst_cli_fail(cli, "%s: %s", what, strerror(errno));
+        }
         return is_record(what) ? read_record(cli, what, place, told) : read_kept(cli, what, told);
-    }
-    if (what != NULL && strchr(what, '/') != NULL) {
-        return mst_cli_fail(cli, "%s: %s", what, strerror(errno));
     }
     if (what != NULL) {
         mst_cli_give(cli, "job", what);
