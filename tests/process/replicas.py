@@ -172,6 +172,9 @@ def another_boot(folder, boot):
     return ["unshare", "--mount", "sh", "-c", script]
 
 
+SHADOW_BYTES = 1 << 30  # the address sanitizer's own memory is larger
+
+
 def flip(replica, value):
     """Changes one byte of each copy of the value in the memory of its process."""
     found = 0
@@ -180,7 +183,7 @@ def flip(replica, value):
         for line in maps:
             place, rights = line.split()[:2]
             first, last = (int(number, 16) for number in place.split("-"))
-            if rights.startswith("rw") and "[" not in line.replace("[heap]", ""):
+            if rights.startswith("rw") and "[" not in line.replace("[heap]", "") and last - first < SHADOW_BYTES:
                 memory.seek(first)
                 content = memory.read(last - first)
                 at = content.find(value)

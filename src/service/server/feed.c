@@ -62,6 +62,7 @@ static muster_status begin_replica(struct mst_uv_feed *feed,
     }
     if (status == MUSTER_OK) {
         status = mst_uv_replica_start(feed->replica, feed->journal, feed->core, err);
+        feed->core = mst_uv_replica_core(feed->replica); /* that of its snapshot, if it has one */
     }
     return status;
 }
