@@ -525,6 +525,10 @@ void mst_worker_finished(struct mst_worker *worker, uint64_t now_ns, uint32_t sl
 
     MST_ASSERT(slot_number < worker->config.slots && run && !mst_list_linked(&slot->start));
     worker->now_ns = now_ns;
+    /* A function may see that its time is over before the clock was looked at here. */
+    if (failure && slot->deadline_ns <= now_ns && slot->why == MST_ORIGIN_NONE) {
+        overdue(worker, slot_number);
+    }
     failure = mst_worker_judge(worker, failure, slot->why, &parts, &room);
     mst_worker_slot_clear(worker, slot);
     needs_leave(worker, &run->message);
