@@ -179,6 +179,20 @@ static void one_whose_time_is_over_is_killed_when_its_coordinator_knows(void **s
     shell_close();
 }
 
+/* A function sees that its time is over before its worker has looked at the clock, and fails. It has
+ * failed for its deadline, and its coordinator knows before that it is overdue. */
+static void one_that_sees_its_time_over_first_fails_for_its_deadline(void **state)
+{
+    (void)state;
+    begin_with_grace(3 * (uint64_t)GRACE_MS);
+    run_limited(1, 1000);
+    shell.now_ns += 1000 * MS;
+    shell_fail(0);
+    is_overdue(shell_sent(0), 1);
+    shell_result(shell_sent(1), 1, MST_ORIGIN_DEADLINE);
+    shell_close();
+}
+
 /* A closure's time is over while its coordinator is silent. The function's process is killed all
  * the same. */
 static void one_whose_time_is_over_is_killed_also_when_its_coordinator_is_silent(void **state)
@@ -830,6 +844,7 @@ int main(void)
         cmocka_unit_test(a_run_has_a_limit_and_a_deadline),
         cmocka_unit_test(one_whose_time_is_over_is_killed_when_its_coordinator_knows),
         cmocka_unit_test(one_whose_time_is_over_is_killed_also_when_its_coordinator_is_silent),
+        cmocka_unit_test(one_that_sees_its_time_over_first_fails_for_its_deadline),
         cmocka_unit_test(it_says_on_a_new_connection_again_what_is_overdue),
         cmocka_unit_test(a_coordinator_that_names_no_grace_hears_nothing_of_what_is_overdue),
         cmocka_unit_test(a_function_that_bears_no_other_beside_it_is_alone),
