@@ -487,6 +487,14 @@ static void overdue(struct mst_worker *worker, uint32_t slot)
     mst_worker_ask(worker, &worker->slots[slot], MST_ORIGIN_DEADLINE, grace_ns);
 }
 
+static void look_at_deadline(struct mst_worker *worker, uint32_t slot)
+{
+    if (worker->slots[slot].deadline_ns <= worker->now_ns &&
+        worker->slots[slot].why == MST_ORIGIN_NONE) {
+        overdue(worker, slot);
+    }
+}
+
 void mst_worker_overdue_again(struct mst_worker *worker)
 {
     for (uint32_t i = 0; i < worker->config.slots && worker->busy > 0; i++) {
@@ -504,9 +512,7 @@ void mst_worker_look_at_clock(struct mst_worker *worker)
         if (!mst_worker_slot_busy(slot)) {
             continue;
         }
-        if (slot->deadline_ns <= worker->now_ns && slot->why == MST_ORIGIN_NONE) {
-            overdue(worker, i);
-        }
+        look_at_deadline(worker, i);
         if (slot->kill_ns <= worker->now_ns && !slot->killed) {
             slot->killed = true;
             mst_list_remove(&slot->stop);
@@ -525,9 +531,8 @@ void mst_worker_finished(struct mst_worker *worker, uint64_t now_ns, uint32_t sl
 
     MST_ASSERT(slot_number < worker->config.slots && run && !mst_list_linked(&slot->start));
     worker->now_ns = now_ns;
-    /* A function may see that its time is over before the clock was looked at here. */
-    if (failure && slot->deadline_ns <= now_ns && slot->why == MST_ORIGIN_NONE) {
-        overdue(worker, slot_number);
+    if (failure) { /* the function may have seen before that its time is over */
+        look_at_deadline(worker, slot_number);
     }
     failure = mst_worker_judge(worker, failure, slot->why, &parts, &room);
     mst_worker_slot_clear(worker, slot);

@@ -17,3 +17,8 @@ void mst_span(struct mst_text *text, uint64_t ms)
         mst_text_format(text, "%" PRIu64 " days", ms / DAY);
     }
 }
+
+const char *mst_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}

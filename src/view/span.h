@@ -9,4 +9,7 @@
 
 void mst_span(struct mst_text *text, uint64_t ms);
 
+/* What follows a noun of which there are so many: "" or "s". */
+const char *mst_plural(uint64_t count);
+
 #endif

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "proto/notice.h"
 #include "proto/words.h"
+#include "view/span.h"
 
 /* ---- what it cost ---- */
 
@@ -159,11 +160,6 @@ void mst_story_of(const struct mst_items *history, struct mst_story *out)
 
 /* ---- sentences ---- */
 
-static const char *plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void seconds(struct mst_text *text, uint64_t ms)
 {
     if (ms < 1000) {
@@ -194,17 +190,17 @@ static void sealed(struct mst_text *text, const struct mst_item *incident)
     uint32_t before = incident->arrived, after = incident->expected;
 
     if (before == 0) {
-        mst_text_format(text, "started with %" PRIu32 " rank%s", after, plural(after));
+        mst_text_format(text, "started with %" PRIu32 " rank%s", after, mst_plural(after));
     } else if (grows(incident)) {
         mst_text_format(text, "grew from %" PRIu32 " to %" PRIu32 " ranks", before, after);
     } else if (incident->total == 0) {
-        mst_text_format(text, "began again with %" PRIu32 " rank%s", after, plural(after));
+        mst_text_format(text, "began again with %" PRIu32 " rank%s", after, mst_plural(after));
     } else if (after > before) {
         mst_text_format(text, "restarted, and grew from %" PRIu32 " to %" PRIu32 " ranks", before,
                         after);
     } else {
         mst_text_format(text, "restarted with %" PRIu32 " of %" PRIu32 " rank%s", after, before,
-                        plural(before));
+                        mst_plural(before));
     }
     if (incident->total > MST_NAMES_MAX) {
         mst_text_format(text, " after %" PRIu32 " faults and losses", incident->total);
@@ -269,7 +265,7 @@ void mst_story_sentence(struct mst_text *text, const struct mst_item *incident)
         mst_text_format(text, "node %" PRIu32 " (%.*s) was lost", incident->who.index,
                         MST_SLICE_ARGS(incident->who.host));
         if (count > 0) { /* of the workers on it no generation knows */
-            mst_text_format(text, " with %" PRIu32 " rank%s", count, plural(count));
+            mst_text_format(text, " with %" PRIu32 " rank%s", count, mst_plural(count));
         }
         return;
     case MST_INCIDENT_TOO_FEW:
@@ -289,7 +285,7 @@ void mst_story_sentence(struct mst_text *text, const struct mst_item *incident)
         return;
     case MST_INCIDENT_SAVED:
         mst_text_format(text, "step %" PRId64 " was saved for it by %" PRIu32 " rank%s",
-                        incident->step, count, plural(count));
+                        incident->step, count, mst_plural(count));
         return;
     case MST_INCIDENT_SERVICE:
         mst_text_add(text, "the service was started again");

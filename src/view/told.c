@@ -9,6 +9,7 @@
 
 #include "view/json.h"
 #include "view/kept.h"
+#include "view/span.h"
 #include "view/story_json.h"
 
 #define LINE_ROOM 2048
@@ -38,14 +39,13 @@ static void add_cost(struct mst_text *text, uint64_t ms, uint64_t of_ms)
 static void add_counts(struct mst_text *text, const struct mst_story *story)
 {
     mst_text_format(text, "restarted %" PRIu64 " time%s", story->restarts,
-                    story->restarts == 1 ? "" : "s");
+                    mst_plural(story->restarts));
     if (story->grown > 0) {
-        mst_text_format(text, ", grew %" PRIu64 " time%s", story->grown,
-                        story->grown == 1 ? "" : "s");
+        mst_text_format(text, ", grew %" PRIu64 " time%s", story->grown, mst_plural(story->grown));
     }
     if (story->groups > 0) {
         mst_text_format(text, ", all to begin anew %" PRIu64 " time%s", story->groups,
-                        story->groups == 1 ? "" : "s");
+                        mst_plural(story->groups));
     }
     if (story->lost > 0) {
         mst_text_format(text, ", lost %" PRIu64 " process%s", story->lost,

@@ -29,11 +29,6 @@ struct scene {
     struct mst_text text;
 };
 
-static const char *plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 /* ---- counting ---- */
 
 static void count_rank(struct scene *scene, const struct mst_item *member)
@@ -147,7 +142,7 @@ static bool is_empty(struct scene *scene)
     }
     if (scene->job.expected > 0) {
         mst_text_format(&scene->text, "none of %" PRIu32 " rank%s has joined yet",
-                        scene->job.expected, plural(scene->job.expected));
+                        scene->job.expected, mst_plural(scene->job.expected));
     } else {
         mst_text_add(&scene->text, "no rank has joined yet");
     }
@@ -160,7 +155,7 @@ static bool all_have_left(struct scene *scene)
         return false;
     }
     mst_text_format(&scene->text, "finished: %s%" PRIu32 " rank%s left",
-                    scene->ranks > 1 ? "all " : "", scene->ranks, plural(scene->ranks));
+                    scene->ranks > 1 ? "all " : "", scene->ranks, mst_plural(scene->ranks));
     return say(scene, MST_JOB_FINISHED, MST_JOB_GOOD, scene->newest_ms);
 }
 

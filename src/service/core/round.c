@@ -20,6 +20,15 @@ void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name)
     mst_named_add(&job->round_names, &name->named);
 }
 
+static void remove_name(struct mst_job *job, struct mst_round_name *name)
+{
+    if (name->last) {
+        mst_pin_leave_round(job->core, name->last);
+    }
+    mst_named_remove(&job->round_names, &name->named);
+    mst_mem_release(&job->core->mem, name);
+}
+
 /* ---- names that are forgotten ---- */
 
 static void take_result(struct mst_round *last, struct mst_round_part *part)
@@ -73,9 +82,7 @@ static struct mst_round_name *outdated(const struct mst_job *job)
 static void forget(struct mst_job *job, struct mst_round_name *name)
 {
     job->round_forgotten = mst_later(job->round_forgotten, name->number);
-    mst_pin_leave_round(job->core, name->last);
-    mst_named_remove(&job->round_names, &name->named);
-    mst_mem_release(&job->core->mem, name);
+    remove_name(job, name);
 }
 
 /* ---- life ---- */
@@ -410,11 +417,7 @@ void mst_round_drop_all(struct mst_job *job)
         if (name->open) {
             drop_open(job, name->open);
         }
-        if (name->last) {
-            mst_pin_leave_round(job->core, name->last);
-        }
-        mst_named_remove(&job->round_names, &name->named);
-        mst_mem_release(&job->core->mem, name);
+        remove_name(job, name);
     }
     job->round_forgotten = 0;
 }
