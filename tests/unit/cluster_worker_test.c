@@ -179,8 +179,8 @@ static void one_whose_time_is_over_is_killed_when_its_coordinator_knows(void **s
     shell_close();
 }
 
-/* A function sees that its time is over before its worker has looked at the clock, and fails. It has
- * failed for its deadline, and its coordinator knows before that it is overdue. */
+/* A function sees that its time is over before its worker has looked at the clock, and fails. It
+ * has failed for its deadline, and its coordinator knows before that it is overdue. */
 static void one_that_sees_its_time_over_first_fails_for_its_deadline(void **state)
 {
     (void)state;

@@ -109,8 +109,8 @@ static void it_leads_a_group_of_its_own(void **state)
     mst_environment_fini(&environment);
 }
 
-/* A program that ends a job's business is started deaf, and a scheduler signals all processes of the
- * job. It goes on. */
+/* A program that ends a job's business is started deaf, and a scheduler signals all processes of
+ * the job. It goes on. */
 static void a_deaf_process_outlives_a_scheduler_s_signal(void **state)
 {
     char *environment[] = {(char[]){"PATH=/bin:/usr/bin"}, NULL};
