@@ -100,6 +100,7 @@ void mst_say_with_output(struct mst_output *output)
 
     if (fd >= 0) {
         (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+        mst_output_comments(output, stream);
         said_to = fd;
     }
 }

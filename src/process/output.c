@@ -18,7 +18,8 @@
 #include "os/system.h"
 #include "process/screen.h"
 
-#define READY_MAX 64 /* streams in a turn */
+#define READY_MAX 64          /* streams in a turn */
+#define TERMINAL_HOLDS 16384u /* the kernel's 8 KiB, 4 KiB for the reader, and room */
 #define SHOWN_AFTER_NS (MST_OUTPUT_SHOWN_AFTER_MS * NS_PER_MS)
 
 /* Where lines come out. Streams that go to the same terminal, pipe or file share it. */
@@ -42,6 +43,7 @@ struct mst_output_stream {
     bool shown;     /* its lines come out */
     bool passed;    /* its bytes come out as they are */
     bool forgotten; /* it is freed at its end, by the thread */
+    bool comments;  /* its lines come after what others had written before */
     char last[MST_OUTPUT_LAST_MAX];
     struct mst_screen_line line; /* the one that is not at its end yet */
     uint64_t shown_at_ns;        /* what there is of it comes out then; 0: nothing has changed */
@@ -405,6 +407,62 @@ static void stream_read(struct mst_output *output, struct mst_output_stream *str
     }
 }
 
+/* Whether there is something to read; what is under way in a terminal arrives by asking. */
+static bool stream_readable(const struct mst_output_stream *stream)
+{
+    struct pollfd polled = {.fd = stream->from, .events = POLLIN};
+
+    return stream->from >= 0 && poll(&polled, 1, 0) > 0;
+}
+
+/* Counts what waits in each stream now as owed. Of a terminal it is only known that it holds so
+ * much at most. With the lock held. */
+static void streams_owe(struct mst_output *output)
+{
+    for (struct mst_output_stream *stream = output->streams; stream != NULL;
+         stream = stream->next) {
+        int waiting = 0;
+
+        if (stream->passed) {
+            stream->owed = stream_readable(stream) ? TERMINAL_HOLDS : 0;
+        } else if (stream->from >= 0 && ioctl(stream->from, FIONREAD, &waiting) == 0) {
+            stream->owed = (size_t)waiting;
+        }
+    }
+}
+
+/* Whether some of what is owed was not read. With the lock held. */
+static bool stream_owes(struct mst_output_stream *stream)
+{
+    if (stream->passed && stream->owed > 0 && !stream_readable(stream)) {
+        stream->owed = 0;
+    }
+    return stream->owed > 0;
+}
+
+/* Reads what the others have written so far. With the lock held. */
+static void others_read(struct mst_output *output)
+{
+    streams_owe(output);
+    for (struct mst_output_stream *stream = output->streams; stream != NULL;
+         stream = stream->next) {
+        while (!stream->comments && stream_owes(stream)) {
+            stream_read(output, stream);
+        }
+    }
+}
+
+/* With the lock held. */
+static void stream_ready(struct mst_output *output, struct mst_output_stream *stream)
+{
+    if (stream->comments) {
+        others_read(output);
+    }
+    if (stream->from >= 0) { /* else it was read to its end just now */
+        stream_read(output, stream);
+    }
+}
+
 static void stream_free(struct mst_output_stream *stream)
 {
     free(stream->tail);
@@ -435,7 +493,7 @@ static void drain_on(struct mst_output *output)
     struct mst_output_stream *stream;
 
     for (stream = output->streams; stream != NULL; stream = stream->next) {
-        if (stream->owed > 0) {
+        if (stream_owes(stream)) {
             return;
         }
     }
@@ -485,7 +543,7 @@ static void *output_main(void *arg)
         (void)pthread_mutex_lock(&output->lock);
         for (int i = 0; i < count; i++) {
             if (ready[i].data.ptr != NULL) {
-                stream_read(output, ready[i].data.ptr);
+                stream_ready(output, ready[i].data.ptr);
             } else {
                 mst_system_event_quiet(output->bell);
             }
@@ -648,6 +706,13 @@ int mst_output_open_pty(struct mst_output *output, int pty, int to, struct mst_o
     return 0;
 }
 
+void mst_output_comments(struct mst_output *output, struct mst_output_stream *stream)
+{
+    (void)pthread_mutex_lock(&output->lock);
+    stream->comments = true;
+    (void)pthread_mutex_unlock(&output->lock);
+}
+
 void mst_output_forget(struct mst_output *output, struct mst_output_stream *stream)
 {
     if (stream != NULL) {
@@ -699,16 +764,7 @@ void mst_output_echoed(struct mst_output *output, uint32_t index)
 void mst_output_drain(struct mst_output *output)
 {
     (void)pthread_mutex_lock(&output->lock);
-    for (struct mst_output_stream *stream = output->streams; stream != NULL;
-         stream = stream->next) {
-        struct pollfd polled = {.fd = stream->from, .events = POLLIN};
-        int waiting = 0;
-
-        (void)poll(&polled, 1, 0); /* what is under way in a terminal counts only after that */
-        if (stream->from >= 0 && ioctl(stream->from, FIONREAD, &waiting) == 0) {
-            stream->owed = (size_t)waiting;
-        }
-    }
+    streams_owe(output);
     output->draining = true;
     mst_system_event_ring(output->bell);
     while (output->draining) {

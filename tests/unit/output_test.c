@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "process/output.h"
+#include "process/pty.h"
 
 static const struct mst_output_file no_file = {.fd = -1};
 
@@ -303,6 +304,92 @@ static void what_is_of_no_rank_has_no_label(void **state)
     assert_string_equal(all, "said\n");
 }
 
+/* The run says how a rank ended while the reader is held up, and more of the rank's output waits
+ * than one read takes in. The line comes after all of it. [What ranks get] */
+static void what_is_said_of_a_rank_comes_after_its_last_words(void **state)
+{
+    enum { LINES = 20000, LINE = 10 };
+    static char all[LINES * LINE + 4096 + 64];
+    struct mst_output_stream *stream;
+    struct pollfd polled = {.events = POLLIN};
+    struct scene scene;
+    pthread_t drainer;
+    size_t size = 0;
+    ssize_t got;
+    int run;
+
+    (void)state;
+    scene_open(&scene, false);
+    assert_true(fcntl(scene.out[1], F_SETPIPE_SZ, 4096) >= 4096);
+    assert_true(fcntl(scene.in, F_SETPIPE_SZ, 1 << 20) >= LINES * LINE);
+    run = mst_output_open(scene.output, MST_OUTPUT_NO_LABEL, scene.out[1], no_file, &stream);
+    mst_output_comments(scene.output, stream);
+    for (int i = 0; i < 1000; i++) {
+        says(&scene, "123456789\n");
+    }
+    polled.fd = scene.out[0]; /* the first part came out: the rest is held up */
+    assert_int_equal(poll(&polled, 1, -1), 1);
+    for (int i = 1000; i < LINES; i++) {
+        says(&scene, "123456789\n");
+    }
+    assert_int_equal(write(run, "it died\n", 8), 8);
+    close(scene.in);
+    close(run);
+    assert_int_equal(pthread_create(&drainer, NULL, drain_main, scene.output), 0);
+    while (size < LINES * LINE + 8 &&
+           (got = read(scene.out[0], all + size, sizeof all - size)) > 0) {
+        size += (size_t)got;
+    }
+    assert_int_equal(size, LINES * LINE + 8);
+    assert_memory_equal(&all[LINES * LINE], "it died\n", 8);
+    assert_int_equal(pthread_join(drainer, NULL), 0);
+    mst_output_free(scene.output);
+    close(scene.out[0]);
+    close(scene.out[1]);
+}
+
+/* A reader is held up while a rank's terminal holds more than one read takes in. Nothing is lost at
+ * the end of the run. [A terminal for one rank] */
+static void what_a_terminal_holds_is_not_lost(void **state)
+{
+    enum { SIZE = 10000, ALL = 8 + 2 * SIZE + 1 }; /* the last row is ended */
+    static char bytes[SIZE], all[4096 + 2 * SIZE];
+    struct mst_output_stream *stream;
+    struct pollfd polled = {.events = POLLIN};
+    struct scene scene;
+    pthread_t drainer;
+    size_t size = 0;
+    ssize_t got;
+    int pty, terminal;
+
+    (void)state;
+    scene_open(&scene, false);
+    mst_output_pass(scene.output, false);
+    assert_true(fcntl(scene.out[1], F_SETPIPE_SZ, 4096) >= 4096);
+    pty = mst_pty_open(STDOUT_FILENO, &terminal);
+    assert_true(pty >= 0);
+    assert_int_equal(mst_output_open_pty(scene.output, pty, scene.out[1], &stream), 0);
+    (void)memset(bytes, 'x', sizeof bytes);
+    says(&scene, "held up\n");
+    for (int i = 0; i < 1000; i++) {
+        says(&scene, "123456789\n");
+    }
+    polled.fd = scene.out[0]; /* the first part came out: the rest is held up */
+    assert_int_equal(poll(&polled, 1, -1), 1);
+    assert_int_equal(write(terminal, bytes, SIZE), SIZE);
+    assert_int_equal(pthread_create(&drainer, NULL, drain_main, scene.output), 0);
+    while (size < ALL && (got = read(scene.out[0], all + size, sizeof all - size)) > 0) {
+        size += (size_t)got;
+    }
+    assert_int_equal(size, ALL);
+    assert_int_equal(pthread_join(drainer, NULL), 0);
+    close(scene.in);
+    close(terminal);
+    mst_output_free(scene.output);
+    close(scene.out[0]);
+    close(scene.out[1]);
+}
+
 /* ---- files ---- */
 
 struct failure {
@@ -496,6 +583,8 @@ int main(void)
         cmocka_unit_test(a_bar_of_many_versions_is_not_cut),
         cmocka_unit_test(a_reader_that_is_held_up_loses_nothing),
         cmocka_unit_test(what_is_of_no_rank_has_no_label),
+        cmocka_unit_test(what_is_said_of_a_rank_comes_after_its_last_words),
+        cmocka_unit_test(what_a_terminal_holds_is_not_lost),
         cmocka_unit_test(a_file_gets_the_bytes_as_they_are),
         cmocka_unit_test(a_line_longer_than_the_terminals_stays_whole_in_a_file),
         cmocka_unit_test(with_tee_the_lines_come_out_too),
