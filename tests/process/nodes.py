@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-from conftest import MUSTER
+from conftest import MUSTER, WAIT_S
 from wire import AGENT, OK, Closed, Reply, Wire, field, parse
 
 SWITCH = "sw"
@@ -104,7 +104,7 @@ class Cluster:
 
     def muster(self, number, *arguments):
         """A command of the program on that machine, to its end."""
-        return subprocess.run(self.words(number, MUSTER, *arguments), text=True, timeout=60,
+        return subprocess.run(self.words(number, MUSTER, *arguments), text=True, timeout=2 * WAIT_S,
                               env=self.environment(number), capture_output=True)
 
     def pids_in(self, name):
