@@ -28,6 +28,7 @@ SHORT_LEASE = f"{SHORT_LEASE_S}s"
 # Losses asks the service of node 0. Of several replicas another one may lead at any time.
 WATCHED = ("--replicas", 1)
 FURTHER = re.compile(r" replicas now; on a further node: muster run --join (\S+)")
+SERVICE_WAIT_S = 5  # a node has no longer to join, either
 CUT_S = 1.5  # much less than 0.8 of the long lease; nothing but time can show that nothing happens
 
 
@@ -760,7 +761,7 @@ def test_a_lost_node_0_is_waited_for_and_then_named(cluster):
     not answer, wait for `--service-wait`, then end with 125 and say why in the last line; node 0
     goes on alone if it may."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--replicas", 1, nnodes="1:3",
-                  others=("--service-wait", "1s"))
+                  others=("--service-wait", f"{SERVICE_WAIT_S}s"))
     for number in (1, 2):
         nodes.on[number].log.wait_for("this is node")
     nodes.entered(6)
@@ -769,7 +770,7 @@ def test_a_lost_node_0_is_waited_for_and_then_named(cluster):
         process = nodes.on[number]
         assert process.wait() == 125
         assert process.log.having("does not answer; the ranks have stopped and wait for it")
-        assert process.log.having("did not answer for 1.0 s (--service-wait); this node ends")
+        assert process.log.having(f"did not answer for {SERVICE_WAIT_S}.0 s (--service-wait); this node ends")
         assert process.log.lines[-1].endswith(
             f"node {number} (host-{number}) ended without the others: the service did not answer")
     nodes.on = nodes.on[:1]
@@ -781,7 +782,7 @@ def test_a_node_that_is_done_does_not_wait_for_a_lost_service_for_ever(cluster):
     cannot know how the others end, and ends with 125."""
     program = 'test "$GROUP_RANK" = 1 && exit 0; exec tail -f /dev/null'
     nodes = Nodes(cluster, ["sh", "-c", program], "--lease", SHORT_LEASE, count=2,
-                  others=("--service-wait", "500ms"))
+                  others=("--service-wait", f"{SERVICE_WAIT_S}s"))
     nodes.on[1].log.wait_for("this is node 1")
     cluster.cable(0, "down")
     assert nodes.on[1].wait() == 125
