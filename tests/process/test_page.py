@@ -348,7 +348,8 @@ def test_a_preemption_is_on_the_page(loop, page):  # noqa: F811
 def test_the_page_goes_on_when_the_service_was_killed(job, page):  # noqa: F811
     """The service of `muster run` is killed while the page is open. The page says that it does not
     answer, goes on by itself when the run has started it again at the same port, and lists that."""
-    job.run(2, "--job", "page-service", *FLAGS, "2")
+    # It is away for what the page waits before it says so, and no rank is to miss it.
+    job.run(2, "--job", "page-service", "--lease", "60s", *FLAGS, "2")
     entered = job.entered(2, generation=1)
     shown = page(url_of(job.runner))
     killed = service_of(job.runner.pid)
