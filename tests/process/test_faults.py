@@ -107,6 +107,20 @@ def ptrace(request, pid, data):
     return libc.ptrace(request, pid, None, data)
 
 
+def held_at_its_exit(victim):
+    """Kills a process, which stands at its exit until what this returns is called."""
+    if ptrace(PTRACE_SEIZE, victim, TRACE_EXIT) != 0:
+        pytest.skip("this machine lets nobody trace")
+    os.kill(victim, signal.SIGKILL)
+    pid, status = os.waitpid(victim, WALL)
+    assert (pid, status >> 16) == (victim, 6)  # it stands there
+
+    def detach():
+        assert ptrace(PTRACE_DETACH, victim, 0) == 0
+
+    return detach
+
+
 def test_who_is_dead_but_not_gone_is_told_and_not_replaced_yet(run):
     """A process is dead and does not go: a tracer holds it at its exit, with its memory, ports
     and locks. The others are notified and go on; it is not replaced before these are free.
@@ -114,17 +128,13 @@ def test_who_is_dead_but_not_gone_is_told_and_not_replaced_yet(run):
     job = run(2, "--lease", "10m")
     before = job.entered()
     victim = before[1]["pid"]
-    if ptrace(PTRACE_SEIZE, victim, TRACE_EXIT) != 0:
-        pytest.skip("this machine lets nobody trace")
-    os.kill(victim, signal.SIGKILL)
-    pid, status = os.waitpid(victim, WALL)
-    assert (pid, status >> 16) == (victim, 6)  # it stands at its exit
+    detach = held_at_its_exit(victim)
     alone = job.entered(2, size=1)
     assert {i: rank["pid"] for i, rank in alone.items()} == {0: before[0]["pid"]}
     line = job.log.wait_for("#1 is dead but not gone: blocked in ")
     assert re.search(r"blocked in \S", line)
     assert not job.log.having("starting it again")
-    assert ptrace(PTRACE_DETACH, victim, 0) == 0
+    detach()
     job.log.wait_for("starting it again")
     job.all_well(job.entered(3))
 
