@@ -42,7 +42,7 @@ def service_of(job):
 
 def test_a_service_that_stands_still_for_less_than_the_lease_is_not_noticed(run, pass_time):
     """The service stands still for less than 0.8 leases. No rank notices."""
-    job = run(2, "--lease", "8s")
+    job = run(2, "--lease", "30s")
     ranks = job.entered()
     service = service_of(job)
     os.kill(service, signal.SIGSTOP)

@@ -195,7 +195,7 @@ def dead_for(job, pass_time, ms):
 def test_a_service_that_is_dead_for_less_than_the_lease_is_not_missed(spawn, muster, pass_time):
     """The service is dead for less than 0.8 leases, and comes back with its journal. No rank
     notices. [restart / Being called out]"""
-    job = Run(spawn, muster, 2, "--lease", "8s")
+    job = Run(spawn, muster, 2, "--lease", "30s")
     ranks = job.entered()
     dead_for(job, pass_time, 1500)
     job.all_well(ranks)
@@ -207,9 +207,9 @@ def test_a_service_that_is_dead_for_longer_costs_one_interruption_and_no_rank(
         spawn, muster, pass_time):
     """The service is dead for longer than 0.8 leases, and comes back with its journal. That costs
     one interruption and no rank. [restart / Being called out]"""
-    job = Run(spawn, muster, 2, "--lease", "2s")
+    job = Run(spawn, muster, 2, "--lease", "4s")
     before = job.entered()
-    dead_for(job, pass_time, 5000)
+    dead_for(job, pass_time, 10000)
     after = job.entered(2)
     assert {i: rank["pid"] for i, rank in after.items()} == {
         i: rank["pid"] for i, rank in before.items()
