@@ -397,7 +397,7 @@ static int run_to_end(struct mst_run_job *job)
 
 int mst_run(const struct mst_run_options *options)
 {
-    struct mst_run_job job = {.own = *options, .nodes = {.secret_fd = -1}};
+    struct mst_run_job job = {.own = *options, .nodes = {.secret_fd = -1, .elsewhere = -1}};
     int code;
 
     if (options->log_json) {

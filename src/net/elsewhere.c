@@ -27,49 +27,79 @@ static bool lock(int fd)
     return fcntl(fd, F_SETLK, &whole) == 0;
 }
 
-/* The last line is there when all of it is. */
 static bool write_all(int fd, const struct mst_elsewhere *where)
 {
     char text[TEXT_MAX];
     int size = snprintf(text, sizeof text, "%s\n%s\n%d\n", where->addr, where->secret,
                         where->insecure ? 1 : 0);
 
-    return size < (int)sizeof text && ftruncate(fd, 0) == 0 &&
-           write(fd, text, (size_t)size) == size;
+    return size < (int)sizeof text && write(fd, text, (size_t)size) == size;
 }
 
-muster_status mst_elsewhere_keep(const char *job, const struct mst_elsewhere *where, int *fd_out,
+/* The file at `path`, locked by this process. -1: *os_errno is the error, or 0 if another one has
+ * it. */
+static int claim(const char *path, int *os_errno)
+{
+    int fd;
+
+    while ((fd = mst_own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT)) >= 0) {
+        if (!lock(fd)) {
+            (void)close(fd);
+            *os_errno = 0;
+            return -1;
+        }
+        if (mst_own_file_found(AT_FDCWD, path, fd)) {
+            return fd;
+        }
+        (void)close(fd); /* removed or replaced by its keeper just then */
+    }
+    *os_errno = errno;
+    return -1;
+}
+
+/* A reader finds what was there or this, whole and locked, at any moment. -1 with errno. */
+static int put(const char *path, const struct mst_elsewhere *where)
+{
+    char draft[MST_SOCKET_PATH_MAX + 16];
+    int fd, os_errno;
+
+    (void)snprintf(draft, sizeof draft, "%s.%d", path, (int)getpid());
+    fd = mst_own_file_open(AT_FDCWD, draft, O_RDWR | O_CREAT | O_TRUNC);
+    if (fd < 0 || (lock(fd) && write_all(fd, where) && rename(draft, path) == 0)) {
+        return fd;
+    }
+    os_errno = errno;
+    (void)unlink(draft);
+    (void)close(fd);
+    errno = os_errno;
+    return -1;
+}
+
+muster_status mst_elsewhere_keep(const char *job, const struct mst_elsewhere *where, int *fd,
                                  struct muster_error *err)
 {
     char path[MST_SOCKET_PATH_MAX];
     muster_status status = mst_elsewhere_path(job, path, true, err);
-    int fd;
+    int os_errno = 0, put_fd;
 
     if (status != MUSTER_OK) {
         return status;
     }
-    while ((fd = mst_own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT)) >= 0) {
-        if (!lock(fd)) {
-            (void)close(fd);
-            *fd_out = -1;
-            return MUSTER_OK;
-        }
-        if (mst_own_file_found(AT_FDCWD, path, fd)) {
-            break;
-        }
-        (void)close(fd); /* removed by its keeper just then */
+    if (*fd < 0) {
+        *fd = claim(path, &os_errno);
     }
-    if (fd < 0) {
-        return fail(err, path, errno);
+    if (*fd < 0) {
+        return os_errno == 0 ? MUSTER_OK : fail(err, path, os_errno);
     }
-    if (!write_all(fd, where)) {
+    put_fd = put(path, where);
+    if (put_fd < 0) {
         status = fail(err, path, errno);
-        (void)unlink(path);
-        (void)close(fd);
-        return status;
+        mst_elsewhere_forget(job, *fd);
+    } else {
+        (void)close(*fd);
     }
-    *fd_out = fd;
-    return MUSTER_OK;
+    *fd = put_fd;
+    return status;
 }
 
 void mst_elsewhere_forget(const char *job, int fd)
@@ -112,22 +142,35 @@ static bool read_all(int fd, struct mst_elsewhere *out)
     return true;
 }
 
-pid_t mst_elsewhere_read(const char *path, struct mst_elsewhere *out)
+/* Of an open file: as mst_elsewhere_read. */
+static pid_t keeper_of(int fd, struct mst_elsewhere *out)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct mst_elsewhere where;
-    int fd = mst_own_file_open(AT_FDCWD, path, O_RDONLY);
-    pid_t keeper = 0;
 
-    if (fd < 0) {
+    if (fcntl(fd, F_GETLK, &whole) != 0 || whole.l_type == F_UNLCK || !read_all(fd, &where)) {
         return 0;
     }
-    if (fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK && read_all(fd, &where)) {
-        keeper = whole.l_pid > 0 ? whole.l_pid : -1; /* of another namespace of pids */
-        if (out != NULL) {
-            *out = where;
-        }
+    if (out != NULL) {
+        *out = where;
     }
-    (void)close(fd);
+    return whole.l_pid > 0 ? whole.l_pid : -1; /* of another namespace of pids */
+}
+
+pid_t mst_elsewhere_read(const char *path, struct mst_elsewhere *out)
+{
+    pid_t keeper = 0;
+    bool there;
+    int fd;
+
+    do {
+        fd = mst_own_file_open(AT_FDCWD, path, O_RDONLY);
+        if (fd < 0) {
+            return 0;
+        }
+        keeper = keeper_of(fd, out);
+        there = keeper != 0 || mst_own_file_found(AT_FDCWD, path, fd);
+        (void)close(fd);
+    } while (!there); /* replaced by its keeper just then, or removed */
     return keeper;
 }

@@ -518,13 +518,11 @@ void mst_nodes_be_found(struct mst_run_job *job)
     if (nodes->first && !mst_replicas_wanted(job)) {
         return;
     }
-    mst_nodes_forget(job);
     mst_text_print(where.addr, sizeof where.addr, "%s", nodes->addr);
     if (nodes->secret[0] != '\0' && realpath(nodes->secret, where.secret) == NULL) {
         where.secret[0] = '\0';
     }
-    nodes->found_here = mst_elsewhere_keep(job->name, &where, &nodes->elsewhere, &err) == MUSTER_OK;
-    if (!nodes->found_here) {
+    if (mst_elsewhere_keep(job->name, &where, &nodes->elsewhere, &err) != MUSTER_OK) {
         mst_say("%s; commands on this machine need --addr %s", err.text, nodes->addr);
     }
 }

@@ -700,10 +700,8 @@ bool mst_nodes_prepare(struct mst_run_job *job)
 
 void mst_nodes_forget(struct mst_run_job *job)
 {
-    if (job->nodes.found_here) {
-        mst_elsewhere_forget(job->name, job->nodes.elsewhere);
-        job->nodes.found_here = false;
-    }
+    mst_elsewhere_forget(job->name, job->nodes.elsewhere);
+    job->nodes.elsewhere = -1;
 }
 
 void mst_nodes_release(struct mst_run_job *job)
