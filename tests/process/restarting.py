@@ -5,6 +5,7 @@ Every rank is tests/process/rank/restart.c: it tells each step as one datagram a
 says, so nothing here sleeps: a test waits for events and answers with orders.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -70,6 +71,7 @@ class Event:
 
 MARK = "RR_JOB"
 LOOK_S = 0.5  # between two looks whether the runner has ended
+GONE = ConnectionRefusedError, FileNotFoundError  # who listened has ended
 
 
 def marked(path):
@@ -165,7 +167,9 @@ class Job:
         """To the processes of these events; to a function, only while it is in that generation."""
         for event in events:
             when = f"@{event['generation']} " if event.what == "entered" else ""
-            self.socket.sendto((when + words).encode(), f"{self.path}.{event.pid}")
+            # The end of one may be that of all: the run then ends those that have not been told yet.
+            with contextlib.suppress(*GONE if words == "end" else ()):
+                self.socket.sendto((when + words).encode(), f"{self.path}.{event.pid}")
 
     def entered(self, count, mark=0, **values):
         """`count` ranks stand in the function, in one generation, numbered from 0."""
