@@ -92,7 +92,8 @@ static bool job_is_gone(const struct mst_target *target)
 
 static bool can_strike(const struct muster_member *member, enum mst_strike_kind kind)
 {
-    return mst_strike_lives(member) && (kind == MST_STRIKE_CUT || mst_strike_reaches(member));
+    return mst_strike_lives(member) &&
+           (kind == MST_STRIKE_CUT || mst_strike_reaches(mst_slice_text(member->host)));
 }
 
 /* Ranks and workers, or an agent that starts them. */

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/print.h"
 #include "client/shell/call.h"
 #include "os/clock.h"
@@ -52,12 +53,12 @@ bool mst_strike_lives(const struct muster_member *member)
             member->state == MUSTER_MEMBER_SILENT || member->state == MUSTER_MEMBER_SPARE);
 }
 
-bool mst_strike_reaches(const struct muster_member *member)
+bool mst_strike_reaches(struct mst_slice host)
 {
-    char host[HOST_NAME_MAX + 1] = "";
+    char own[HOST_NAME_MAX + 1] = "";
 
-    (void)gethostname(host, sizeof host - 1);
-    return strcmp(host, member->host) == 0;
+    (void)gethostname(own, sizeof own - 1);
+    return mst_slice_is(host, own);
 }
 
 struct mst_victim mst_strike_victim(const struct muster_member *member)
@@ -72,12 +73,31 @@ struct mst_victim mst_strike_victim(const struct muster_member *member)
 
 /* ---- output ---- */
 
+/* "the leader (b2:7000, pid 71) of the service of job 'train'", or "the service (pid 71) of job
+ * 'train'" */
+static const char *name_service(const struct mst_target *target, const struct mst_victim *victim,
+                                char *text, size_t room)
+{
+    if (victim->address[0] != '\0') {
+        (void)mst_text_print(
+            text, room, "the leader (%.*s, pid %" PRIu64 ") of the service of job '%.*s'",
+            MST_TEXT_ARGS(victim->address), victim->pid, MST_TEXT_ARGS(target->place.job));
+    } else {
+        (void)mst_text_print(text, room, "the service (pid %" PRIu64 ") of job '%.*s'", victim->pid,
+                             MST_TEXT_ARGS(target->place.job));
+    }
+    return text;
+}
+
 /* "#2 (rank 2, pid 71) of job 'train'", or "#2 (worker, pid 71) ..." */
 static const char *name(const struct mst_target *target, const struct mst_victim *victim,
                         char *text, size_t room)
 {
     char rank[32] = "";
 
+    if (victim->service) {
+        return name_service(target, victim, text, room);
+    }
     if (victim->worker) {
         (void)snprintf(rank, sizeof rank, "worker, ");
     } else if (victim->rank != MUSTER_RANK_NONE) {
@@ -88,6 +108,14 @@ static const char *name(const struct mst_target *target, const struct mst_victim
     return text;
 }
 
+static const char *role(const struct mst_victim *victim)
+{
+    if (victim->service) {
+        return "service";
+    }
+    return victim->worker ? "worker" : "rank";
+}
+
 /* One line, flushed at once. `key` is the JSON name of `number`. */
 __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *target,
                                                      const struct mst_victim *victim,
@@ -95,18 +123,19 @@ __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *ta
                                                      int64_t number, const char *format, ...)
 {
     uint64_t at_ms = (mst_strike_now_ns() - target->began_ns) / NS_PER_MS;
-    char line[512];
+    char line[1024];
     va_list args;
 
     if (mst_cli_number(target->cli, "json")) {
-        bool ranked = victim->rank != MUSTER_RANK_NONE;
+        bool indexed = !victim->service;
+        bool ranked = indexed && victim->rank != MUSTER_RANK_NONE;
 
         mst_cli_json_print(mst_cli_json_object(
             (struct mst_cli_field[]){{"at_ms", json_integer((json_int_t)at_ms)},
                                      {"strike", json_string(strike)},
                                      {"job", mst_cli_json_text(target->place.job)},
-                                     {"role", json_string(victim->worker ? "worker" : "rank")},
-                                     {"index", json_integer(victim->index)},
+                                     {"role", json_string(role(victim))},
+                                     {"index", indexed ? json_integer(victim->index) : json_null()},
                                      {"rank", ranked ? json_integer(victim->rank) : json_null()},
                                      {"pid", json_integer((json_int_t)victim->pid)},
                                      {key, json_integer(number)},
@@ -125,11 +154,18 @@ __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *ta
 
 static int fail(const struct mst_target *target, const struct mst_victim *victim)
 {
-    if (target->at_random && errno == ESRCH) {
+    const int error = errno;
+    char who[512];
+
+    if (target->at_random && error == ESRCH) {
         return MST_CLI_FAILED;
     }
+    if (victim->service) {
+        return mst_cli_fail(target->cli, "%s: %s", name(target, victim, who, sizeof who),
+                            strerror(error));
+    }
     return mst_cli_fail(target->cli, "#%" PRIu32 " of job '%s', pid %" PRIu64 ": %s", victim->index,
-                        target->place.job, victim->pid, strerror(errno));
+                        target->place.job, victim->pid, strerror(error));
 }
 
 /* ---- to its process ---- */
@@ -145,7 +181,7 @@ static bool send_signal(const struct mst_victim *victim, int number)
 
 static int kill_it(const struct mst_target *target, struct mst_victim *victim)
 {
-    char who[256];
+    char who[512];
 
     if (!send_signal(victim, target->signal)) {
         return fail(target, victim);
@@ -156,7 +192,7 @@ static int kill_it(const struct mst_target *target, struct mst_victim *victim)
 
 static int freeze(const struct mst_target *target, struct mst_victim *victim)
 {
-    char who[256], until[64] = "";
+    char who[512], until[64] = "";
     int code;
 
     if (victim->pid > 0 && victim->pid <= INT32_MAX) {
@@ -183,7 +219,7 @@ void mst_strike_thaw(const struct mst_target *target, struct mst_victim *victim)
     bool ended = victim->pidfd >= 0 ? poll(&item, 1, 0) == 1 : !victim->whole;
     bool went_on = !ended && send_signal(victim, SIGCONT);
     double seconds = (double)frozen_ms / 1000;
-    char who[256];
+    char who[512];
 
     (void)name(target, victim, who, sizeof who);
     if (went_on) {

@@ -2,12 +2,14 @@
 #ifndef MST_CLI_STRIKE_H
 #define MST_CLI_STRIKE_H
 
-/* The faults that chaos injects into one rank or worker of a job, each with one line of output. */
+/* The faults that chaos injects into one rank or worker of a job, or into its service, each with
+ * one line of output. */
 
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/schedule.h"
 #include "muster/member.h"
+#include "net/address.h"
 
 #define MST_STRIKE_ANSWER_MS 10000
 
@@ -22,8 +24,11 @@ struct mst_target {
     bool at_random; /* lines begin with the time, and a target that has ended is no error */
 };
 
-/* A rank or a worker: a copy, so that it outlives the list that it was found in. */
+/* A rank, a worker, or the process of the service that leads: a copy, so that it outlives the list
+ * that it was found in. */
 struct mst_victim {
+    bool service;                   /* it has no index, rank and incarnation */
+    char address[MST_ADDRESS_TEXT]; /* of a replica that leads; empty: the service is single */
     bool worker;
     uint32_t index, rank;
     uint64_t incarnation, pid;
@@ -33,7 +38,7 @@ struct mst_victim {
 };
 
 bool mst_strike_lives(const struct muster_member *member);
-bool mst_strike_reaches(const struct muster_member *member); /* its process: on this host */
+bool mst_strike_reaches(struct mst_slice host); /* a process there: it is this host */
 struct mst_victim mst_strike_victim(const struct muster_member *member);
 
 /* A signal to its process; SIGSTOP, after which the victim keeps the process until it is thawed or

@@ -5,6 +5,44 @@ static const char *const words[] = {[MST_REPLICA_THERE_LEADS] = "leads",
                                     [MST_REPLICA_THERE_FOLLOWS] = "follows",
                                     [MST_REPLICA_THERE_AWAY] = "away"};
 
+void mst_service_process_write(struct mst_text *lines, const struct mst_service_process *process)
+{
+    mst_text_format(lines, "process %" PRIu64 " %.*s\n", process->pid,
+                    MST_SLICE_ARGS(process->host));
+}
+
+bool mst_service_process_read(struct mst_slice lines, struct mst_service_process *out)
+{
+    while (lines.size > 0) {
+        struct mst_slice line = mst_slice_cut(&lines, '\n');
+        const bool is_it = mst_slice_is(mst_slice_cut(&line, ' '), "process");
+        const struct mst_slice pid = mst_slice_cut(&line, ' ');
+
+        if (is_it && mst_slice_number(pid, INT32_MAX, &out->pid) && line.size > 0) {
+            out->host = line;
+            return true;
+        }
+    }
+    return false;
+}
+
+void mst_replica_standby_write(struct mst_text *lines, struct mst_slice address)
+{
+    mst_text_format(lines, "standby %.*s\n", MST_SLICE_ARGS(address));
+}
+
+bool mst_replica_votes(struct mst_slice lines, struct mst_slice address)
+{
+    while (lines.size > 0) {
+        struct mst_slice line = mst_slice_cut(&lines, '\n');
+
+        if (mst_slice_is(mst_slice_cut(&line, ' '), "standby") && mst_slice_equal(line, address)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void mst_replica_look_write(struct mst_text *lines, const struct mst_replica_look *look)
 {
     mst_text_format(lines, "%.*s %" PRIu64 " %.*s", MST_TEXT_ARGS(words[look->there]), look->behind,
@@ -47,15 +85,14 @@ void mst_replicas_count(struct mst_slice lines, uint32_t *listed_out, uint32_t *
     }
 }
 
-static void add_leader(struct mst_text *text, struct mst_slice lines)
+bool mst_replica_leader(struct mst_slice lines, struct mst_replica_look *out)
 {
-    struct mst_replica_look look;
-
-    while (mst_replica_look_next(&lines, &look)) {
-        if (look.there == MST_REPLICA_THERE_LEADS) {
-            mst_text_format(text, "%.*s leads, ", MST_SLICE_ARGS(look.address));
+    while (mst_replica_look_next(&lines, out)) {
+        if (out->there == MST_REPLICA_THERE_LEADS) {
+            return true;
         }
     }
+    return false;
 }
 
 void mst_replicas_sentence(struct mst_text *text, struct mst_slice lines)
@@ -67,7 +104,9 @@ void mst_replicas_sentence(struct mst_text *text, struct mst_slice lines)
     if (listed == 0) {
         return;
     }
-    add_leader(text, lines);
+    if (mst_replica_leader(lines, &look)) {
+        mst_text_format(text, "%.*s leads, ", MST_SLICE_ARGS(look.address));
+    }
     mst_text_format(text, "%" PRIu32 " of %" PRIu32 " replica%s", here, listed,
                     listed == 1 ? "" : "s");
     while (mst_replica_look_next(&lines, &look)) {

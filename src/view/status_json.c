@@ -503,38 +503,50 @@ static json_t *job_json(const struct mst_item *job)
     return good ? object : drop(object);
 }
 
+static json_t *replicas_json(const struct mst_status *status)
+{
+    struct mst_slice rest = status->jobs.value;
+    struct mst_replica_look look;
+    json_t *list = json_array();
+
+    while (mst_replica_look_next(&rest, &look)) {
+        json_t *one = json_object();
+        const bool good =
+            put(one, "address", text_json(look.address)) &&
+            put(one, "leads", json_boolean(look.there == MST_REPLICA_THERE_LEADS)) &&
+            put(one, "here", json_boolean(look.there != MST_REPLICA_THERE_AWAY)) &&
+            put(one, "votes", json_boolean(mst_replica_votes(status->jobs.value, look.address))) &&
+            put(one, "behind", number_json(look.behind));
+
+        append(&list, good ? one : drop(one));
+    }
+    return list;
+}
+
 /* Of a single service, and at one that does not lead: null. */
 static json_t *service_json(const struct mst_status *status)
 {
-    struct mst_slice lines = status->jobs.value;
-    struct mst_replica_look look;
-    json_t *object = json_object(), *list = json_array(), *leader = NULL;
+    const struct mst_slice lines = status->jobs.value;
+    struct mst_service_process process;
+    struct mst_replica_look leader;
+    json_t *object;
     uint32_t listed, here;
-    bool good;
+    bool leads = mst_replica_leader(lines, &leader);
+    bool known = mst_service_process_read(lines, &process);
 
     mst_replicas_count(lines, &listed, &here);
     if (listed == 0) {
-        json_decref(list);
-        json_decref(object);
         return json_null();
     }
-    while (mst_replica_look_next(&lines, &look)) {
-        json_t *one = json_object();
-        const bool leads = look.there == MST_REPLICA_THERE_LEADS;
-
-        good = put(one, "address", text_json(look.address)) &&
-               put(one, "leads", json_boolean(leads)) &&
-               put(one, "here", json_boolean(look.there != MST_REPLICA_THERE_AWAY)) &&
-               put(one, "behind", number_json(look.behind));
-        if (leads && !leader) {
-            leader = text_json(look.address);
-        }
-        append(&list, good ? one : drop(one));
-    }
-    good = put(object, "leader", leader ? leader : json_null()) &&
-           put(object, "here", number_json(here)) && put(object, "of", number_json(listed));
-    good = put(object, "replicas", list) && good;
-    return good ? object : drop(object);
+    object = json_object();
+    return put(object, "leader", leads ? text_json(leader.address) : json_null()) &&
+                   put(object, "host", known ? text_json(process.host) : json_null()) &&
+                   put(object, "pid", known ? number_json(process.pid) : json_null()) &&
+                   put(object, "here", number_json(here)) &&
+                   put(object, "of", number_json(listed)) &&
+                   put(object, "replicas", replicas_json(status))
+               ? object
+               : drop(object);
 }
 
 static json_t *list_json(const struct mst_items *items, json_t *(*one)(const struct mst_item *))

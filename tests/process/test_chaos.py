@@ -331,14 +331,61 @@ def test_random_rides_out_a_death_of_the_service(run, spawn):
     job.all_well(ranks)
 
 
+# ---- the service ----
+
+
+def test_the_service_is_killed(run, muster):
+    """`chaos kill leader` on the machine of a single service. Its process gets SIGKILL, a line says
+    so, as JSON too, `muster run` starts the service again, and no rank is interrupted."""
+    job = run(2)
+    ranks = job.entered()
+    for words in ((), ("--json",)):
+        pid = job.service()
+        done = muster("chaos", "kill", "leader", "-j", job.job, *words)
+        assert done.returncode == 0, done.stderr
+        if words:
+            told = json.loads(done.stdout)
+            assert told.pop("at_ms") >= 0
+            assert told == {"strike": "kill", "job": job.job, "role": "service", "index": None,
+                            "rank": None, "pid": pid, "signal": 9}
+        else:
+            assert done.stdout == f"signal 9 (Killed) sent to the service (pid {pid}) of job '{job.job}'\n"
+        until(lambda: job.service() != pid and muster("status", "-j", job.job).returncode == 0)
+    job.all_well(ranks)
+    assert len(job.generations()) == 1
+
+
+def test_the_service_is_frozen(run, muster):
+    """`chaos freeze leader --for 500ms`. The process of the service stands still for so long and
+    goes on, and no rank is interrupted."""
+    job = run(2)
+    ranks = job.entered()
+    pid = job.service()
+    done = muster("chaos", "freeze", "leader", "--for", "500ms", "-j", job.job)
+    assert done.returncode == 0, done.stderr
+    stopped, continued = done.stdout.splitlines()
+    who = f"the service (pid {pid}) of job '{job.job}'"
+    assert stopped == f"signal 19 (Stopped (signal)) sent to {who}, for 0.500 s"
+    assert re.fullmatch(rf"signal 18 \(Continued\) sent to {re.escape(who)} after \d+\.\d+ s", continued)
+    job.all_well(ranks)
+    assert len(job.generations()) == 1 and job.generations()[1].keys() == ranks.keys()
+
+
 # ---- what makes no sense ----
 
 
+USAGE = "usage: muster chaos kill|freeze|cut INDEX, muster chaos kill|freeze leader, or muster chaos random"
+
+
 @pytest.mark.parametrize("words, line", [
-    ((), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
-    (("freeze",), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
-    (("random", 1), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
-    (("hug", 1), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
+    ((), USAGE),
+    (("freeze",), USAGE),
+    (("random", 1), USAGE),
+    (("random", "leader"), USAGE),
+    (("cut", "leader"), "the service cuts off ranks and workers, not itself: muster chaos kill|freeze leader"),
+    (("kill", "leader", "--role", "rank"), "--role has no effect on 'chaos kill leader'"),
+    (("kill", "leader", "--for", "1s"), "--for has no effect on 'chaos kill'"),
+    (("hug", 1), USAGE),
     (("kill", 1, "--for", "1s"), "--for has no effect on 'chaos kill'"),
     (("cut", 1, "--signal", 9), "--signal has no effect on 'chaos cut'"),
     (("freeze", 1, "--seed", 9), "--seed has no effect on 'chaos freeze'"),

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import time
 
 import pytest
@@ -144,7 +145,8 @@ def test_a_lost_follower_costs_nothing(group):
 
 def test_status_says_how_the_replicas_are(group, muster):
     """`muster status` says which replica leads, how many are here, and how far each other one is
-    behind. A follower is killed: it is away, and the others are here."""
+    behind; `--json` which process leads, on which host, and which vote. A follower is killed: it is
+    away, and the others are here."""
     replicas = group()
     client = Client(replicas)
     client.put("first")
@@ -158,6 +160,8 @@ def test_status_says_how_the_replicas_are(group, muster):
 
     told = holds(lambda now: now["here"] == 3 and all(each["behind"] == 0 for each in now["replicas"]))
     assert told["leader"] == leader.address and told["of"] == 3
+    assert (told["host"], told["pid"]) == (socket.gethostname(), leader.service.pid)
+    assert [each["votes"] for each in told["replicas"]] == [True] * 3
     assert {each["address"]: each["leads"] for each in told["replicas"]} == {
         replica.address: replica is leader for replica in replicas.replicas}
     one.kill()

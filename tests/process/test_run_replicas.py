@@ -6,6 +6,7 @@ behaviour: nodes / Replicas of the service
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -145,6 +146,41 @@ def test_the_leader_is_killed(cluster):  # noqa: F811
     for number in range(3):
         done = cluster.muster(number, "key", "put", "after", number, "-j", nodes.job)
         assert done.returncode == 0, done.stderr
+    nodes.end(ranks)
+    assert nodes.codes() == [0, 0, 0], nodes.told()
+    assert sorted(nodes.generations()) == [1]
+
+
+def told(cluster, number, job):  # noqa: F811
+    """What `muster status --json` says of the service, asked on that node."""
+    done = cluster.muster(number, "status", "--json", "-j", job)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["service"]
+
+
+@pytest.mark.parametrize("strike", ["kill", "freeze"])
+def test_chaos_strikes_the_leader(cluster, strike):  # noqa: F811
+    """`muster status --json` names the host and the process of the replica that leads. `muster chaos kill
+    leader` there, or `freeze leader --for 5s`, strikes that one; on another node it says in one line
+    where to give it. Another replica takes over, and no rank is interrupted. [program / muster chaos]"""
+    nodes = Replicated(cluster)
+    ranks = nodes.entered(6)
+    service = told(cluster, 2, nodes.job)
+    number = [cluster.host(node) for node in range(3)].index(service["host"])
+    assert (service["pid"], service["leader"]) == replica(cluster, number)
+    other = (number + 1) % 3
+    done = cluster.muster(other, "chaos", strike, "leader", "-j", nodes.job)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1, "", f"muster chaos: the leader of the service of job '{nodes.job}' runs on {cluster.host(number)}; "
+        f"this is {cluster.host(other)}: give the command there\n")
+    how = ("--for", "5s") if strike == "freeze" else ()
+    done = cluster.muster(number, "chaos", strike, "leader", *how, "-j", nodes.job)
+    assert done.returncode == 0, done.stderr
+    who = f"the leader ({service['leader']}, pid {service['pid']}) of the service of job '{nodes.job}'"
+    word = "signal 9 (Killed)" if strike == "kill" else "signal 19 (Stopped (signal))"
+    assert done.stdout.splitlines()[0].startswith(f"{word} sent to {who}"), done.stdout
+    nodes.on[number].log.wait_for("the replica of the service on this node", "started again")
+    until(lambda: told(cluster, other, nodes.job)["pid"] != service["pid"])
     nodes.end(ranks)
     assert nodes.codes() == [0, 0, 0], nodes.told()
     assert sorted(nodes.generations()) == [1]

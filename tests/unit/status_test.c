@@ -155,9 +155,11 @@ static void the_replicas_have_a_line(void **state)
     memset(&service, 0, sizeof service);
     service.job = (struct mst_item){.name = mst_slice_text("train"), .expected = 1};
     says(head);
-    service.replicas =
-        mst_slice_text("follows 0 b1:7\nleads 0 b2:7\nsleeps 1 b4:7\nfollows x b4:7\nfollows 1 "
-                       "\naway 40 b\033[3:7\n");
+    service.replicas = mst_slice_text("process 71 b2\n");
+    says(head);
+    service.replicas = mst_slice_text("process 71 b2\nfollows 0 b1:7\nleads 0 b2:7\nstandby "
+                                      "b1:7\nsleeps 1 b4:7\nfollows x b4:7\nfollows 1 "
+                                      "\naway 40 b\033[3:7\n");
     (void)snprintf(expected, sizeof expected,
                    "%sservice: b2:7 leads, 2 of 3 replicas, b1:7 is 0 entries behind, "
                    "b\\x1b[3:7 is away\n",

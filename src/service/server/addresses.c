@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include "service/server/addresses.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/panic.h"
 #include "base/text.h"
-#include "service/server/replica.h"
+#include "view/replicas.h"
 
 muster_status mst_uv_addresses_set(struct mst_uv_hub *hub, const char *addresses, bool elsewhere)
 {
@@ -32,16 +34,29 @@ muster_status mst_uv_addresses_set(struct mst_uv_hub *hub, const char *addresses
     return MUSTER_OK;
 }
 
-/* Only who leads knows how far the others are, and no core knows of them. */
-static muster_status answer_with_replicas(struct mst_uv_connection *connection,
-                                          const struct mst_reply *reply)
+void mst_uv_addresses_look(const struct mst_uv_hub *hub, struct mst_text *lines)
 {
-    const struct mst_uv_replica *replica = connection->hub->feed.replica;
-    char lines[MST_UV_REPLICA_LOOK_ROOM] = "";
+    const struct mst_uv_replica *replica = hub->feed.replica;
+    char host[HOST_NAME_MAX + 1] = "";
+    struct mst_service_process process = {.pid = (uint64_t)getpid()};
+
+    (void)gethostname(host, sizeof host - 1);
+    process.host = mst_slice_text(host);
+    mst_service_process_write(lines, &process);
+    if (replica && mst_uv_replica_role(replica) == MST_UV_REPLICA_LEADS) {
+        mst_uv_replica_look(replica, lines);
+    }
+}
+
+/* Only the leader knows how far the others are, and no core knows of processes. */
+static muster_status answer_with_look(struct mst_uv_connection *connection,
+                                      const struct mst_reply *reply)
+{
+    char lines[MST_UV_LOOK_ROOM] = "";
     struct mst_text text = mst_text_in(lines, sizeof lines);
     struct mst_reply told = *reply;
 
-    mst_uv_replica_look(replica, &text);
+    mst_uv_addresses_look(connection->hub, &text);
     told.value = mst_slice_text(lines);
     return mst_native_service_answer(connection->codec, &told);
 }
@@ -54,9 +69,8 @@ muster_status mst_uv_addresses_answer(struct mst_uv_connection *connection,
                    (reply->command == MST_RENEW && connection->moves != hub->moves);
     struct mst_reply named;
 
-    if (reply->command == MST_JOBS && reply->status == MUSTER_OK && hub->feed.replica &&
-        mst_uv_replica_role(hub->feed.replica) == MST_UV_REPLICA_LEADS) {
-        return answer_with_replicas(connection, reply);
+    if (reply->command == MST_JOBS && reply->status == MUSTER_OK) {
+        return answer_with_look(connection, reply);
     }
     if (!carries || reply->status != MUSTER_OK || !hub->addresses) {
         return mst_native_service_answer(connection->codec, reply);

@@ -7,6 +7,7 @@
  * knows nothing of addresses. */
 
 #include "service/server/connection.h"
+#include "service/server/replica.h"
 
 /* Sets the addresses (at most MST_ENDPOINTS_MAX, with commas; NULL: none to name), with one log
  * line if they change. `elsewhere`: this process does not serve, and sends each client on to the
@@ -14,8 +15,12 @@
  * no connection. ENOMEM: nothing has changed. */
 muster_status mst_uv_addresses_set(struct mst_uv_hub *hub, const char *addresses, bool elsewhere);
 
-/* Encodes the reply, with the addresses if it is one that carries them, and that to JOBS with the
- * replicas. */
+/* What the service says of its process and of its replicas, in lines: view/replicas.h. */
+enum { MST_UV_LOOK_ROOM = MST_UV_REPLICA_LOOK_ROOM + 320 };
+void mst_uv_addresses_look(const struct mst_uv_hub *hub, struct mst_text *lines);
+
+/* Encodes the reply, with the addresses if it is one that carries them, and that to JOBS with these
+ * lines. */
 muster_status mst_uv_addresses_answer(struct mst_uv_connection *connection,
                                       const struct mst_reply *reply);
 

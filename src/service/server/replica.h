@@ -32,7 +32,8 @@
 #include "service/replica/replica.h"
 #include "service/server/log.h"
 
-enum { MST_UV_REPLICA_LOOK_ROOM = MST_REPLICA_SERVERS_MAX * (MST_REPLICA_ADDRESS_ROOM + 32) };
+/* Two lines with each address. */
+enum { MST_UV_REPLICA_LOOK_ROOM = MST_REPLICA_SERVERS_MAX * 2 * (MST_REPLICA_ADDRESS_ROOM + 32) };
 
 struct mst_uv_links;
 struct mst_uv_replica;

@@ -10,7 +10,7 @@
 #include "proto/notice.h"
 #include "proto/run_keys.h"
 #include "service/core/look.h"
-#include "service/server/replica.h"
+#include "service/server/addresses.h"
 #include "view/clusters.h"
 
 #define SECOND_MS 1000u
@@ -246,15 +246,12 @@ static bool copy_keys(struct mst_core *core, struct mst_slice job, struct mst_sl
     return !failed;
 }
 
-static bool copy_replicas(struct mst_uv_report *report, struct mst_status *status)
+static bool copy_look(struct mst_uv_report *report, struct mst_status *status)
 {
-    char lines[MST_UV_REPLICA_LOOK_ROOM] = "";
+    char lines[MST_UV_LOOK_ROOM] = "";
     struct mst_text text = mst_text_in(lines, sizeof lines);
 
-    if (report->hub->feed.replica &&
-        mst_uv_replica_role(report->hub->feed.replica) == MST_UV_REPLICA_LEADS) {
-        mst_uv_replica_look(report->hub->feed.replica, &text);
-    }
+    mst_uv_addresses_look(report->hub, &text);
     return mst_items_value(&status->jobs, mst_slice_text(lines));
 }
 
@@ -265,7 +262,7 @@ static bool copy_status(struct mst_uv_report *report, const char *job, struct ms
 
     status->address = report->address;
     status->job = job;
-    return copy_pages(core, MST_JOBS, name, &status->jobs) && copy_replicas(report, status) &&
+    return copy_pages(core, MST_JOBS, name, &status->jobs) && copy_look(report, status) &&
            copy_pages(core, MST_MEMBERS, name, &status->members) &&
            copy_pages(core, MST_ROUNDS, name, &status->rounds) &&
            copy_pages(core, MST_HOSTS, name, &status->hosts) &&

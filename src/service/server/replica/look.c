@@ -62,6 +62,9 @@ void mst_uv_replica_look(const struct mst_uv_replica *replica, struct mst_text *
             .behind = self ? 0 : status.last - status.of[i].match,
             .address = mst_slice_text(status.servers->of[i].address)};
         mst_replica_look_write(lines, &look);
+        if (status.servers->of[i].role != MST_REPLICA_VOTER) {
+            mst_replica_standby_write(lines, look.address);
+        }
     }
 }
 
