@@ -97,6 +97,10 @@ struct mst_run_stopped {
 /* Takes the next off the value. False: there is no more, or it is nothing that an agent writes. */
 bool mst_run_stopped_take(struct mst_slice *value, struct mst_run_stopped *out);
 
+/* What each agent writes under its node's number: the address of its replica of the service. It
+ * stays when the node is lost, as its replica does, which is away then. */
+#define MST_RUN_REPLICA_PREFIX "muster/run-replica/"
+
 /* A number that is all of the text. */
 bool mst_run_number_read(struct mst_slice text, uint32_t most, uint32_t *out);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "view/replicas.h"
 
+#include "proto/run_keys.h"
+
 static const char *const words[] = {[MST_REPLICA_THERE_LEADS] = "leads",
                                     [MST_REPLICA_THERE_FOLLOWS] = "follows",
                                     [MST_REPLICA_THERE_AWAY] = "away"};
@@ -95,7 +97,35 @@ bool mst_replica_leader(struct mst_slice lines, struct mst_replica_look *out)
     return false;
 }
 
-void mst_replicas_sentence(struct mst_text *text, struct mst_slice lines)
+bool mst_replica_node(const struct mst_items *keys, struct mst_slice address, uint32_t *node_out)
+{
+    const struct mst_slice prefix = mst_slice_text(MST_RUN_REPLICA_PREFIX);
+
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct mst_item *key = &keys->items[i];
+
+        if (key->kind == MST_ITEM_KEY && mst_slice_equal(key->value, address) &&
+            mst_slice_starts_with(key->name, prefix) &&
+            mst_run_number_read(mst_slice_from(key->name, prefix.size), UINT32_MAX, node_out)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_name(struct mst_text *text, const struct mst_items *keys, struct mst_slice address)
+{
+    uint32_t node;
+
+    if (mst_replica_node(keys, address, &node)) {
+        mst_text_format(text, "node %" PRIu32 " (%.*s)", node, MST_SLICE_ARGS(address));
+    } else {
+        mst_text_slice(text, address);
+    }
+}
+
+void mst_replicas_sentence(struct mst_text *text, struct mst_slice lines,
+                           const struct mst_items *keys)
 {
     struct mst_replica_look look;
     uint32_t listed, here;
@@ -105,17 +135,21 @@ void mst_replicas_sentence(struct mst_text *text, struct mst_slice lines)
         return;
     }
     if (mst_replica_leader(lines, &look)) {
-        mst_text_format(text, "%.*s leads, ", MST_SLICE_ARGS(look.address));
+        add_name(text, keys, look.address);
+        mst_text_add(text, " leads, ");
     }
     mst_text_format(text, "%" PRIu32 " of %" PRIu32 " replica%s", here, listed,
                     listed == 1 ? "" : "s");
     while (mst_replica_look_next(&lines, &look)) {
+        if (look.there != MST_REPLICA_THERE_LEADS) {
+            mst_text_add(text, ", ");
+            add_name(text, keys, look.address);
+        }
         if (look.there == MST_REPLICA_THERE_FOLLOWS) {
-            mst_text_format(text, ", %.*s is %" PRIu64 " entr%s behind",
-                            MST_SLICE_ARGS(look.address), look.behind,
+            mst_text_format(text, " is %" PRIu64 " entr%s behind", look.behind,
                             look.behind == 1 ? "y" : "ies");
         } else if (look.there == MST_REPLICA_THERE_AWAY) {
-            mst_text_format(text, ", %.*s is away", MST_SLICE_ARGS(look.address));
+            mst_text_add(text, " is away");
         }
     }
 }

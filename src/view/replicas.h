@@ -8,6 +8,7 @@
  * vote. A single service has no replica. */
 
 #include "base/text.h"
+#include "view/items.h"
 
 struct mst_service_process {
     uint64_t pid;
@@ -48,8 +49,13 @@ bool mst_replica_leader(struct mst_slice lines, struct mst_replica_look *out);
 /* How many are listed, and how many of them are not away. */
 void mst_replicas_count(struct mst_slice lines, uint32_t *listed_out, uint32_t *here_out);
 
-/* "b1:7000 leads, 2 of 3 replicas, b2:7000 is 0 entries behind, b3:7000 is away"; empty: none is
- * listed. */
-void mst_replicas_sentence(struct mst_text *text, struct mst_slice lines);
+/* Which node of a run has the replica at that address, as the keys under MST_RUN_REPLICA_PREFIX
+ * say. False: it is not known. */
+bool mst_replica_node(const struct mst_items *keys, struct mst_slice address, uint32_t *node_out);
+
+/* "node 1 (b2:7000) leads, 2 of 3 replicas, node 0 (b1:7000) is 0 entries behind, b3:7000 is away",
+ * without the nodes that `keys` do not name; empty: no replica is listed. */
+void mst_replicas_sentence(struct mst_text *text, struct mst_slice lines,
+                           const struct mst_items *keys);
 
 #endif

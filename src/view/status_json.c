@@ -27,6 +27,7 @@ void mst_status_fini(struct mst_status *status)
     mst_items_fini(&status->clusters);
     mst_items_fini(&status->plain);
     mst_items_fini(&status->stopped);
+    mst_items_fini(&status->replicas);
 }
 
 const struct mst_item *mst_status_job(const struct mst_status *status)
@@ -511,8 +512,11 @@ static json_t *replicas_json(const struct mst_status *status)
 
     while (mst_replica_look_next(&rest, &look)) {
         json_t *one = json_object();
+        uint32_t node;
+        const bool placed = mst_replica_node(&status->replicas, look.address, &node);
         const bool good =
             put(one, "address", text_json(look.address)) &&
+            put(one, "node", placed ? number_json(node) : json_null()) &&
             put(one, "leads", json_boolean(look.there == MST_REPLICA_THERE_LEADS)) &&
             put(one, "here", json_boolean(look.there != MST_REPLICA_THERE_AWAY)) &&
             put(one, "votes", json_boolean(mst_replica_votes(status->jobs.value, look.address))) &&

@@ -55,6 +55,13 @@ def leader(cluster, numbers):  # noqa: F811
                           and clients(cluster, number) >= 5])[0]
 
 
+def told(cluster, number, job):  # noqa: F811
+    """What `muster status --json` says of the service, asked on that node."""
+    done = cluster.muster(number, "status", "--json", "-j", job)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["service"]
+
+
 class Replicated(Nodes):
     """Three nodes, and as many replicas."""
 
@@ -109,13 +116,19 @@ def survivors_well(nodes, ranks):
 
 def test_three_nodes_have_three_replicas_of_the_service(cluster):  # noqa: F811
     """A run has three nodes. Each has a replica of the service, and node 0 prints the line for a
-    further node with the addresses of all three. At the end nothing is left of any."""
+    further node with the addresses of all three. `muster status` says which node leads and which have
+    the others. At the end nothing is left of any."""
     nodes = Replicated(cluster)
     ranks = nodes.entered(6)
     addresses = {replica(cluster, number)[1] for number in range(3)}
     assert {address.rpartition(":")[0] for address in addresses} == \
         {cluster.address(number) for number in range(3)}
     assert set(nodes.typed[nodes.typed.index("--join") + 1].split(",")) == addresses
+    placed = {replica(cluster, number)[1]: number for number in range(3)}
+    until(lambda: {one["address"]: one["node"] for one in told(cluster, 1, nodes.job)["replicas"]} == placed)
+    text = cluster.muster(1, "status", "-j", nodes.job).stdout
+    first, *others = re.findall(r"node (\d) \((\S+)\)", re.search("^service: node .* leads, .*$", text, re.M)[0])
+    assert {address: int(number) for number, address in [first, *others]} == placed
     all_well(nodes, ranks)
     assert [replica(cluster, number) for number in range(3)] == [None] * 3
     for number in range(3):
@@ -149,13 +162,6 @@ def test_the_leader_is_killed(cluster):  # noqa: F811
     nodes.end(ranks)
     assert nodes.codes() == [0, 0, 0], nodes.told()
     assert sorted(nodes.generations()) == [1]
-
-
-def told(cluster, number, job):  # noqa: F811
-    """What `muster status --json` says of the service, asked on that node."""
-    done = cluster.muster(number, "status", "--json", "-j", job)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["service"]
 
 
 @pytest.mark.parametrize("strike", ["kill", "freeze"])

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/print.h"
 #include "client/shell/items.h"
+#include "proto/run_keys.h"
 #include "view/items.h"
 
 static char printed[4096];
@@ -21,6 +22,7 @@ static char printed[4096];
 static struct {
     struct mst_item job, fault;
     struct mst_slice replicas;
+    struct mst_item place; /* the key of a node with a replica */
 } service;
 
 /* ---- the rest of the program ---- */
@@ -91,6 +93,9 @@ muster_status __wrap_mst_lib_items_collect(muster_client *client, struct mst_req
     if (request->command == MST_JOBS) {
         assert_true(mst_items_add(items, &service.job, 1));
         assert_true(mst_items_value(items, service.replicas));
+    } else if (request->command == MST_LIST && service.place.name.size > 0 &&
+               mst_slice_is(request->list.prefix, MST_RUN_REPLICA_PREFIX)) {
+        assert_true(mst_items_add(items, &service.place, 1));
     } else if (request->command == MST_FAULTS && service.fault.number > 0) {
         assert_true(mst_items_add(items, &service.fault, 1));
     }
@@ -144,8 +149,8 @@ static void the_generation_says_why_it_began(void **state)
 }
 
 /* The service has replicas. Status says which leads, how many are here, how far each other one is
- * behind and which is away; lines of a later version are passed over. Of a single service it says
- * nothing. [program / muster status] */
+ * behind and which is away, and on which node of a run it is, if a key says so; lines of a later
+ * version are passed over. Of a single service it says nothing. [program / muster status] */
 static void the_replicas_have_a_line(void **state)
 {
     const char *head = "job train: none of 1 rank has joined yet\nmissing: #0 (never came)\n";
@@ -165,7 +170,15 @@ static void the_replicas_have_a_line(void **state)
                    "b\\x1b[3:7 is away\n",
                    head);
     says(expected);
+    service.place = (struct mst_item){.kind = MST_ITEM_KEY,
+                                      .name = mst_slice_text(MST_RUN_REPLICA_PREFIX "12"),
+                                      .value = mst_slice_text("b1:7")};
     service.replicas = mst_slice_text("leads 0 b2:7\nfollows 1 b1:7");
+    (void)snprintf(expected, sizeof expected,
+                   "%sservice: b2:7 leads, 2 of 2 replicas, node 12 (b1:7) is 1 entry behind\n",
+                   head);
+    says(expected);
+    service.place.name = mst_slice_text(MST_RUN_REPLICA_PREFIX "x");
     (void)snprintf(expected, sizeof expected,
                    "%sservice: b2:7 leads, 2 of 2 replicas, b1:7 is 1 entry behind\n", head);
     says(expected);

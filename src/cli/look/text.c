@@ -242,7 +242,7 @@ static void print_service(const struct mst_status *status)
     char words[8192] = "";
     struct mst_text text = mst_text_in(words, sizeof words);
 
-    mst_replicas_sentence(&text, status->jobs.value);
+    mst_replicas_sentence(&text, status->jobs.value, &status->replicas);
     if (*words) {
         mst_cli_put("service: %s\n", words);
     }

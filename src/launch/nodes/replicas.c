@@ -3,6 +3,7 @@
 #include "launch/nodes/replicas.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,6 +154,9 @@ void mst_replicas_begin(struct mst_run_job *job)
     mst_replicas_reset(job);
     mst_shared_unlock(&job->shared);
     replicas->claim = (struct mst_note){.insert = true, .owned = true};
+    replicas->place = (struct mst_note){.insert = false};
+    (void)snprintf(replicas->place.key, sizeof replicas->place.key,
+                   MST_RUN_REPLICA_PREFIX "%" PRIu32, job->nodes.number);
     replicas->asks = replicas->owns = false;
     if (job->nodes.first && mst_replicas_wanted(job)) { /* before another node can join */
         replicas->slot = 0;
@@ -202,6 +206,9 @@ static void take_answer(struct mst_run_job *job)
         mst_shared_lock(&job->shared);
         replicas->taken[replicas->slot] = replicas->slots[replicas->slot][0] == '\0';
         mst_shared_unlock(&job->shared);
+    }
+    if (replicas->owns) {
+        mst_session_write(&job->session, &replicas->place, replicas->address);
     }
     if (replicas->owns && job->service.served.child.pid == 0) {
         mst_service_start_replica(job);

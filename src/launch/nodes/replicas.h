@@ -22,13 +22,14 @@ enum { MST_REPLICAS_MAX = 5 };
 struct mst_replicas {
     char address[MST_ADDRESS_TEXT]; /* of this node's; empty: it has none */
     struct mst_note claim;
-    unsigned slot; /* that is claimed, or this node's */
-    bool asks;     /* the claim is under way */
-    bool owns;     /* the slot is this node's */
-    bool cannot;   /* no other node could reach a replica here */
-    bool complete; /* all slots were taken once... */
-    bool replaces; /* ...so this node takes the place of another */
-    bool said;     /* the line for further nodes, with the addresses that there are */
+    struct mst_note place; /* for those who look at the run: which node has which address */
+    unsigned slot;         /* that is claimed, or this node's */
+    bool asks;             /* the claim is under way */
+    bool owns;             /* the slot is this node's */
+    bool cannot;           /* no other node could reach a replica here */
+    bool complete;         /* all slots were taken once... */
+    bool replaces;         /* ...so this node takes the place of another */
+    bool said;             /* the line for further nodes, with the addresses that there are */
     char known[MST_ADDRESSES_TEXT]; /* what ranks and commands of this node were told last */
 
     /* Written by the client's threads: under the run's lock. */
