@@ -13,6 +13,7 @@
 #include "launch/faults.h"
 #include "launch/group.h"
 #include "launch/kept.h"
+#include "launch/leaders.h"
 #include "launch/logs.h"
 #include "launch/nodes/hosts.h"
 #include "launch/nodes/nodes.h"
@@ -54,6 +55,7 @@ struct mst_run_job {
     struct mst_run_session session;
     struct mst_nodes nodes;
     struct mst_replicas replicas;
+    struct mst_leaders leaders;
     struct mst_group group;
     struct mst_run_places places;
     struct mst_plain_ranks plain;

@@ -108,6 +108,22 @@ class Replicated(Nodes):
         return [process.wait() for number, process in enumerate(self.on) if number not in self.lost]
 
 
+OF_SERVICE = "muster run: the service of job 'over-all': "
+
+
+def printed(nodes, number, *words):
+    """Waits for a line about the replicas on that node; no other one of now prints any."""
+    line = nodes.on[number].log.wait_for(OF_SERVICE, *words)
+    for other, process in enumerate(nodes.on):
+        assert other in nodes.lost | {number} or process.log.having(OF_SERVICE) == [], nodes.told()
+    return line
+
+
+def named(line):
+    """{address: number} of the nodes that it names."""
+    return {address: int(number) for number, address in re.findall(r"node (\d+) \((\S+)\)", line)}
+
+
 def survivors_well(nodes, ranks):
     nodes.end(ranks)
     codes = nodes.codes()
@@ -115,8 +131,8 @@ def survivors_well(nodes, ranks):
 
 
 def test_three_nodes_have_three_replicas_of_the_service(cluster):  # noqa: F811
-    """A run has three nodes. Each has a replica of the service, and node 0 prints the line for a
-    further node with the addresses of all three. `muster status` says which node leads and which have
+    """A run has three nodes. Each has a replica of the service. Node 0 prints when the others become
+    voters, and the line for a further node with the addresses of all three. `muster status` says which node leads and which have
     the others. At the end nothing is left of any."""
     nodes = Replicated(cluster)
     ranks = nodes.entered(6)
@@ -127,8 +143,12 @@ def test_three_nodes_have_three_replicas_of_the_service(cluster):  # noqa: F811
     placed = {replica(cluster, number)[1]: number for number in range(3)}
     until(lambda: {one["address"]: one["node"] for one in told(cluster, 1, nodes.job)["replicas"]} == placed)
     text = cluster.muster(1, "status", "-j", nodes.job).stdout
-    first, *others = re.findall(r"node (\d) \((\S+)\)", re.search("^service: node .* leads, .*$", text, re.M)[0])
-    assert {address: int(number) for number, address in [first, *others]} == placed
+    assert named(re.search("^service: node .* leads, .*$", text, re.M)[0]) == placed
+    printed(nodes, 0, "new replica: ", "; 3 vote")
+    new = {}
+    for line in nodes.on[0].log.having(OF_SERVICE, "new replica: "):
+        new.update(named(line))
+    assert new == {address: number for address, number in placed.items() if number != 0}
     all_well(nodes, ranks)
     assert [replica(cluster, number) for number in range(3)] == [None] * 3
     for number in range(3):
@@ -147,8 +167,9 @@ def test_one_replica_is_none(cluster, flags):  # noqa: F811
 
 
 def test_the_leader_is_killed(cluster):  # noqa: F811
-    """The process of the service that leads is killed. Another replica takes over, the killed one
-    comes back, no rank is interrupted, and commands find the job on every node."""
+    """The process of the service that leads is killed. Another replica takes over, and node 0 alone
+    prints which. The killed one comes back, no rank is interrupted, and commands find the job on
+    every node."""
     nodes = Replicated(cluster)
     ranks = nodes.entered(6)
     pid, address = replica(cluster, leader(cluster, range(3)))
@@ -156,6 +177,9 @@ def test_the_leader_is_killed(cluster):  # noqa: F811
     nodes.on[0].log.wait_for("the replica of the service on this node", "started again")
     next_pid, again = until(lambda: replica(cluster, 0))
     assert again == address and next_pid != pid
+    line = printed(nodes, 0, " leads now, before it ")
+    assert named(line).items() <= {replica(cluster, number)[1]: number for number in range(3)}.items(), line
+    assert list(named(line))[1] == address, line
     for number in range(3):
         done = cluster.muster(number, "key", "put", "after", number, "-j", nodes.job)
         assert done.returncode == 0, done.stderr
@@ -194,7 +218,7 @@ def test_chaos_strikes_the_leader(cluster, strike):  # noqa: F811
 
 def test_node_0_is_lost(cluster):  # noqa: F811
     """Node 0's host dies with the leader. The job goes on without its ranks after one interruption,
-    and ends well."""
+    and ends well; the lowest node that is left prints which replica leads."""
     nodes = Replicated(cluster, nnodes="2:3")
     nodes.entered(6)
     nodes.all_know()
@@ -202,12 +226,14 @@ def test_node_0_is_lost(cluster):  # noqa: F811
     nodes.lose(0)
     ranks = nodes.entered(4, generation=2)
     assert sorted(nodes.generations()) == [1, 2]
+    printed(nodes, 1, " leads now; replicas: ")
     survivors_well(nodes, ranks)
 
 
 def test_lost_hosts_are_replaced_one_after_another(cluster):  # noqa: F811
-    """Node 0's host dies for good, and a further node joins by the printed line: it gets a replica.
-    Then the host of the next leader dies. The job goes on each time."""
+    """Node 0's host dies for good, and a further node joins by the printed line: it gets a replica,
+    which it prints as the lowest node. Then the host of the next leader dies. The job goes on each
+    time."""
     nodes = Replicated(cluster, nnodes="2:3")
     nodes.entered(6)
     nodes.all_know()
@@ -217,6 +243,7 @@ def test_lost_hosts_are_replaced_one_after_another(cluster):  # noqa: F811
     nodes.further(newcomer)
     nodes.entered(6, generation=3)
     nodes.all_know()
+    newcomer.log.wait_for(OF_SERVICE, f"node 0 ({replica(cluster, 3)[1]})", "; 3 vote")
     nodes.lose(leader(cluster, [1, 2, 3]))
     ranks = nodes.entered(4, generation=4)
     survivors_well(nodes, ranks)

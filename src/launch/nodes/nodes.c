@@ -115,6 +115,8 @@ static void on_key(struct mst_run_job *job, const struct mst_item *item)
         if (item->value.size < MST_NOTE_MAX && mst_run_key_read(name, item->value, &word)) {
             take_key(job, &word);
         }
+    } else if (cut(item->name, MST_RUN_REPLICA_PREFIX, &name)) {
+        mst_leaders_heard(job, name, item->value);
     } else if (cut(item->name, MST_SESSION_NODE_KEYS, &name) &&
                mst_run_peer_read(name, item->value, &peer) &&
                peer.number < job->options->nodes_max) {
@@ -297,6 +299,7 @@ void mst_nodes_begin(struct mst_run_job *job)
     mst_preempted_begin(job);
     mst_plain_begin(job);
     mst_replicas_begin(job);
+    mst_leaders_begin(job);
     mst_stopped_begin(job);
     mst_nodes_begin_life(job);
     job->session.follow = (struct mst_lib_follow){.take = on_reply, .over = on_over, .ctx = job};
