@@ -9,7 +9,7 @@
  *                                                                        greeted: messages both
  * ways in:  the hub accepts, and reads FIRST_BYTE --mst_uv_links_take--> hello --/
  *
- * A connection carries messages in both directions, and one to a peer is enough, whoever dialed it.
+ * A connection carries messages in both directions, and one to a peer is enough, from either side.
  * So a leader that waits for its commit needs to accept nothing: it dials, and the answers come
  * back on the same connection. An attempt that failed is repeated after 10 ms, doubling to 1 s.
  *
@@ -32,7 +32,7 @@
 #include "service/server/log.h"
 
 enum {
-    MST_UV_LINKS_FIRST_BYTE = 'R', /* of one who dials, in front of its hello */
+    MST_UV_LINKS_FIRST_BYTE = 'R', /* of the dialing side, in front of its hello */
     MST_UV_LINKS_GREETING_MS = 3000,
     MST_UV_LINKS_STRANGERS_MAX = 16,
     MST_UV_LINKS_TARGETS_MAX = 2 * MST_REPLICA_SERVERS_MAX, /* addresses that are dialed */

@@ -109,7 +109,7 @@ bool mst_uv_replica_lead(struct mst_uv_replica *replica);
  * nothing. False: it has ended, and nothing may leave. */
 bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool always);
 
-/* At the end of a turn of a leader: digests, and who votes. */
+/* At the end of a turn of a leader: digests, and the voters. */
 void mst_uv_replica_rest(struct mst_uv_replica *replica);
 
 /* ---- for people ---- */

@@ -52,8 +52,8 @@ static bool may_complain(struct mst_uv_links *links)
     return links->complaints++ < COMPLAINTS;
 }
 
-/* Of a target that nobody answers at the first reason, else each once, since it was reached last.
- */
+/* Of a target without an answer the first reason, else each reason once, since it was last
+ * reached. */
 static void explain(struct mst_uv_link *link, const char *reason)
 {
     struct mst_uv_links *links = link->links;

@@ -40,7 +40,7 @@ struct mst_uv_link {
     struct mst_uv_target *target; /* NULL: it came in */
     enum mst_uv_link_stage stage;
     bool dead;     /* closed; lives until its handles are */
-    bool unread;   /* the reader has bytes that nobody has looked at */
+    bool unread;   /* the reader has bytes that were not looked at */
     bool is_quiet; /* its end is no news */
     unsigned handles;
     uv_poll_t poll, lookup_poll;
@@ -59,7 +59,7 @@ struct mst_uv_link {
 struct mst_uv_links {
     struct mst_uv_links_config config;
     const struct mst_mem *mem;
-    struct mst_tls_context *tls; /* of one who dials; NULL: plain */
+    struct mst_tls_context *tls; /* for dialed connections; NULL: plain */
     struct mst_replica_message hello;
     char run[256], address[MST_REPLICA_ADDRESS_ROOM], version[64];
     struct mst_list all; /* links; those that were greeted are behind each other as they came */

@@ -35,7 +35,7 @@ static void free_target(struct mst_uv_links *links, struct mst_uv_target *target
 {
     if (target->link) {
         target->link->is_quiet = true;
-        mst_uv_link_drop(target->link, "nobody wants it");
+        mst_uv_link_drop(target->link, "its address is no longer dialed");
     }
     mst_list_remove(&target->node);
     mst_mem_release(links->mem, target);
@@ -304,7 +304,7 @@ void mst_uv_links_take(struct mst_uv_links *links, int fd, struct mst_tls *tls,
     mst_uv_links_settle(links);
 }
 
-/* ---- who is there ---- */
+/* ---- connected peers ---- */
 
 size_t mst_uv_links_peers(const struct mst_uv_links *links,
                           struct mst_uv_links_peer out[MST_UV_LINKS_PEERS_MAX])

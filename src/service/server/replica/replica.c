@@ -16,7 +16,7 @@
 #include "os/system.h"
 #include "proto/protobuf.h"
 
-#define VOTERS_NS (100 * NS_PER_MS) /* between two looks at who is there */
+#define VOTERS_NS (100 * NS_PER_MS) /* between two looks at the connected replicas */
 #define FULL_NS (20 * NS_PER_MS)    /* between two tries on a full disk */
 #define FULL_ELECTIONS 10u          /* after which it ends */
 #define DIGEST_INPUTS 10000u
@@ -676,7 +676,7 @@ bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool always)
     return wait_for_commit(replica);
 }
 
-/* ---- digests, and who votes ---- */
+/* ---- digests, and the voters ---- */
 
 /* It reads the whole state, and nothing is served meanwhile, here and at the followers. */
 static void digest(struct mst_uv_replica *replica)
@@ -696,7 +696,7 @@ static void digest(struct mst_uv_replica *replica)
     }
 }
 
-/* An address is one replica: who came there last. */
+/* An address is one replica: the last that came there. */
 static void see(struct mst_uv_replica *replica, const struct mst_uv_links_peer *peer,
                 uint64_t now_ns)
 {
