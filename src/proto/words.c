@@ -56,6 +56,18 @@ const char *mst_cause_word(enum mst_cause cause)
     return (size_t)cause < MST_CAUSES ? causes[cause].word : "?";
 }
 
+enum mst_cause mst_cause_named(const char *word)
+{
+    struct mst_slice wanted = mst_slice_text(word ? word : "");
+
+    for (size_t i = 0; i < MST_CAUSES; i++) {
+        if (mst_slice_equal(mst_slice_text(causes[i].word), wanted)) {
+            return (enum mst_cause)i;
+        }
+    }
+    return MST_CAUSE_NONE;
+}
+
 static void add_code(struct mst_text *text, const struct mst_caused *ending)
 {
     const struct cause *row = &causes[ending->cause];

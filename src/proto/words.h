@@ -13,6 +13,8 @@ const char *mst_state_word(enum mst_state state);
 /* How the work of a step is measured: "sections", "waits", "cpu"; "none". */
 const char *mst_work_word(enum mst_work work);
 const char *mst_cause_word(enum mst_cause cause);
+/* The cause with that word; NONE: there is none. NULL is no word. */
+enum mst_cause mst_cause_named(const char *word);
 
 struct mst_caused {
     enum mst_cause cause;

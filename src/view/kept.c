@@ -163,16 +163,6 @@ static enum mst_role role_in(const json_t *object)
     return MST_ROLE_OBSERVER;
 }
 
-static enum mst_cause cause_in(const json_t *object)
-{
-    for (int cause = 0; cause <= MST_CAUSE_LAST; cause++) {
-        if (is_word(object, "cause", mst_cause_word((enum mst_cause)cause))) {
-            return (enum mst_cause)cause;
-        }
-    }
-    return MST_CAUSE_NONE;
-}
-
 static struct mst_item incident_of(const json_t *object, uint64_t since_ms)
 {
     return (struct mst_item){
@@ -195,7 +185,7 @@ static struct mst_item incident_of(const json_t *object, uint64_t since_ms)
                 .host = text_in(object, "host"),
                 .node = small_in(object, "node", MST_NODE_NONE),
                 .pid = number_in(object, "pid", INT64_MAX, 0),
-                .cause = cause_in(object),
+                .cause = mst_cause_named(json_string_value(json_object_get(object, "cause"))),
                 .code = (int32_t)json_integer_value(json_object_get(object, "code")),
                 .heard_ms = number_in(object, "ago_ms", INT32_MAX * UINT64_C(1000), 0) + since_ms}};
 }

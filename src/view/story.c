@@ -420,29 +420,79 @@ static const char *advice_for(const struct mst_item *incident)
     }
 }
 
-void mst_story_advice(struct mst_text *text, const struct mst_items *history)
+/* The first of the faults and losses that ended the same generation as this one: the others follow
+ * from it. */
+static const struct mst_item *first_of(const struct mst_items *history, size_t at)
 {
+    const struct mst_item *first = &history->items[at];
+
+    for (size_t i = at; ends(first) && i > 0; i--) {
+        const struct mst_item *incident = &history->items[i - 1];
+
+        if (incident->incident == MST_INCIDENT_SEALED || incident->incident == MST_INCIDENT_GROUP) {
+            break;
+        }
+        first = ends(incident) ? incident : first;
+    }
+    return first;
+}
+
+/* What ended or interrupted the ranks last; a loss that ended no generation only where none did. */
+static const struct mst_item *last_cause(const struct mst_items *history)
+{
+    const struct mst_item *other = NULL;
+
     for (size_t i = history->count; i > 0; i--) {
         const struct mst_item *incident = &history->items[i - 1];
-        size_t here, elsewhere;
 
         if (incident->incident == MST_INCIDENT_TOO_FEW) {
-            mst_text_add(text, "start more ranks, or let it go on with fewer (--min-size)");
-            return;
+            return incident;
         }
-        if (!of_process(incident)) {
-            continue;
+        if (ends(incident)) {
+            return first_of(history, i - 1);
         }
-        count_host(history, incident->who.host, &here, &elsewhere);
-        if (here >= 3 && here > 2 * elsewhere && several_hosts(history)) {
-            mst_text_format(text,
-                            "%zu of %zu losses and faults were on %.*s: keep it out with "
-                            "--avoid %.*s",
-                            here, here + elsewhere, MST_SLICE_ARGS(incident->who.host),
-                            MST_SLICE_ARGS(incident->who.host));
-            return;
+        other = of_process(incident) && !other ? incident : other;
+        if (other && incident->incident == MST_INCIDENT_SEALED) {
+            break;
         }
-        mst_text_add(text, advice_for(incident));
+    }
+    return other;
+}
+
+/* The host of the latest loss, if nearly all losses and faults were there. */
+static bool advise_host(struct mst_text *text, const struct mst_items *history)
+{
+    size_t here, elsewhere, last = history->count;
+    struct mst_slice host;
+
+    while (last > 0 && !of_process(&history->items[last - 1])) {
+        last--;
+    }
+    if (last == 0) {
+        return false;
+    }
+    host = history->items[last - 1].who.host;
+    count_host(history, host, &here, &elsewhere);
+    if (here < 3 || here <= 2 * elsewhere || !several_hosts(history)) {
+        return false;
+    }
+    mst_text_format(text,
+                    "%zu of %zu losses and faults were on %.*s: keep it out with --avoid %.*s",
+                    here, here + elsewhere, MST_SLICE_ARGS(host), MST_SLICE_ARGS(host));
+    return true;
+}
+
+void mst_story_advice(struct mst_text *text, const struct mst_items *history,
+                      const struct mst_item *ended_by)
+{
+    const struct mst_item *incident = last_cause(history);
+
+    if (incident && incident->incident == MST_INCIDENT_TOO_FEW) {
+        mst_text_add(text, "start more ranks, or let it go on with fewer (--min-size)");
         return;
+    }
+    incident = ended_by ? ended_by : incident;
+    if (incident && !advise_host(text, history)) {
+        mst_text_add(text, advice_for(incident));
     }
 }

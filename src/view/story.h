@@ -39,8 +39,10 @@ struct mst_story_gap {
 bool mst_story_gap(const struct mst_story *story, const struct mst_items *history,
                    struct mst_story_walk *walk, struct mst_story_gap *out);
 
-/* What to do about it, a sentence; empty: nothing. */
-void mst_story_advice(struct mst_text *text, const struct mst_items *history);
+/* What to do about the first cause of the last interruption, a sentence; empty: nothing.
+ * `ended_by`: what ended the job, where that is known; or NULL. */
+void mst_story_advice(struct mst_text *text, const struct mst_items *history,
+                      const struct mst_item *ended_by);
 
 /* One sentence without a full stop: "rank 1 (#1) on b2 was killed by signal 9 (Killed)". */
 void mst_story_sentence(struct mst_text *text, const struct mst_item *incident);

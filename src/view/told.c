@@ -168,6 +168,31 @@ static uint64_t ending_moment_ms(const struct mst_told *told, const struct mst_s
     return story->age_ms > since_ms ? story->age_ms - since_ms : 0;
 }
 
+/* The first cause in the report of a run that failed. False: there is none, or it is no end of a
+ * process. */
+static bool first_cause(const struct mst_told *told, struct mst_item *out)
+{
+    const json_t *report = json_object_get(told->run, "report");
+    const json_t *cause = json_object_get(report, "first_cause");
+    const char *ending = json_string_value(json_object_get(report, "ending"));
+    const char *host = json_string_value(json_object_get(cause, "host"));
+
+    *out = (struct mst_item){
+        .kind = MST_ITEM_INCIDENT,
+        .incident = MST_INCIDENT_FAULT,
+        .who = {.cause = mst_cause_named(json_string_value(json_object_get(cause, "kind"))),
+                .code = (int32_t)json_integer_value(json_object_get(cause, "code")),
+                .host = mst_slice_text(host ? host : "")}};
+    return ending && strcmp(ending, "failed") == 0 && out->who.cause != MST_CAUSE_NONE;
+}
+
+void mst_told_advice(struct mst_text *text, const struct mst_told *told)
+{
+    struct mst_item cause;
+
+    mst_story_advice(text, &told->history, first_cause(told, &cause) ? &cause : NULL);
+}
+
 /* ---- as lines ---- */
 
 static void add_title(struct mst_text *text, const struct mst_told *told)
@@ -212,7 +237,7 @@ static void put_ending(FILE *out, const struct mst_told *told, const struct mst_
         (void)fprintf(out, "%s  %s\n", moment, line);
     }
     text = mst_text_in(line, sizeof line);
-    mst_story_advice(&text, &told->history);
+    mst_told_advice(&text, told);
     if (text.size > 0) {
         (void)fprintf(out, "what to do: %s\n", line);
     }
@@ -274,7 +299,7 @@ char *mst_told_json(const struct mst_told *told)
     json_t *object = line ? json_loads(line, JSON_ALLOW_NUL, NULL) : NULL;
 
     free(line);
-    mst_story_advice(&text, &told->history);
+    mst_told_advice(&text, told);
     if (!mst_json_put(object, "advice", text_or_null(&text)) ||
         !mst_json_put(object, "run", run_json(told))) {
         json_decref(object);

@@ -32,6 +32,8 @@ void mst_told_verdict(struct mst_text *text, const struct mst_told *told,
                       const struct mst_story *story);
 /* How it ended, or until when it is known; empty: a job that runs. */
 void mst_told_ending(struct mst_text *text, const struct mst_told *told);
+/* What to do; empty: nothing. */
+void mst_told_advice(struct mst_text *text, const struct mst_told *told);
 /* "  1:02:03.4" */
 void mst_told_moment(struct mst_text *text, uint64_t ms);
 /* "2026-03-01 12:00:00 UTC", of ms since 1970. */

@@ -114,7 +114,7 @@ static void put_head(FILE *out, const struct mst_told *told, const struct mst_st
     mst_told_ending(&text, told);
     put_line(out, "", line);
     text = mst_text_in(line, sizeof line);
-    mst_story_advice(&text, &told->history);
+    mst_told_advice(&text, told);
     put_line(out, "<b>What to do:</b> ", line);
     if (told->run) {
         const char *host = json_string_value(json_object_get(told->run, "host"));

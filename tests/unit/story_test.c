@@ -205,14 +205,20 @@ static void a_long_history_is_added_up_at_once(void **state)
     free(history.items);
 }
 
-static void expect_advice(struct mst_item *items, size_t count, const char *wanted)
+static void expect_advice_of(struct mst_item *items, size_t count, const struct mst_item *ended_by,
+                             const char *wanted)
 {
     const struct mst_items history = {.items = items, .count = count};
     char line[256];
     struct mst_text text = mst_text_in(line, sizeof(line));
 
-    mst_story_advice(&text, &history);
+    mst_story_advice(&text, &history, ended_by);
     assert_string_equal(line, wanted);
+}
+
+static void expect_advice(struct mst_item *items, size_t count, const char *wanted)
+{
+    expect_advice_of(items, count, NULL, wanted);
 }
 
 static struct mst_item lost_on(const char *host, enum mst_cause cause)
@@ -224,9 +230,9 @@ static struct mst_item lost_on(const char *host, enum mst_cause cause)
     return incident;
 }
 
-/* What to do is said of the last loss; if one host of several has nearly all losses, of that host.
- */
-static void the_last_loss_or_a_bad_host_is_the_advice(void **state)
+/* What to do is said of the last interruption; if one host of several has nearly all losses, of
+ * that host. */
+static void the_last_interruption_or_a_bad_host_is_the_advice(void **state)
 {
     struct mst_item one[] = {lost_on("a", MST_CAUSE_LEASE), sealed(4, 4, 1)};
     struct mst_item bad[] = {lost_on("a", MST_CAUSE_EXIT), lost_on("b", MST_CAUSE_EXIT),
@@ -241,6 +247,31 @@ static void the_last_loss_or_a_bad_host_is_the_advice(void **state)
                   "3 of 4 losses and faults were on b: keep it out with --avoid b");
     expect_advice(bad + 1, 3, "read its last words: it ended by itself");
     expect_advice(few, LENGTH(few), "start more ranks, or let it go on with fewer (--min-size)");
+}
+
+/* A rank is silent, and others end because of it: the advice is of the first. If the run knows what
+ * ended it, the advice is of that. The loss of a worker is none of those that end a generation. */
+static void the_advice_is_of_the_first_cause(void **state)
+{
+    const char *silent =
+        "look at that host and its network: it sent nothing for longer than the lease";
+    struct mst_item all[] = {lost_on("a", MST_CAUSE_EXIT), sealed(4, 4, 1),
+                             lost_on("a", MST_CAUSE_LEASE), lost_on("b", MST_CAUSE_EXIT)};
+    const struct mst_item known = lost_on("b", MST_CAUSE_UNHEALTHY);
+    struct mst_item worker = lost_on("b", MST_CAUSE_EXIT);
+
+    (void)state;
+    expect_advice(all, 4, silent);
+    expect_advice_of(all, 4, &known,
+                     "its health check failed: look at that host, and keep it out with --avoid");
+    expect_advice(all, 2, "read its last words: it ended by itself");
+    worker.who.rank = MST_RANK_NONE;
+    all[3] = worker;
+    expect_advice(all, 4, silent);
+    all[2] = sealed(4, 4, 0);
+    expect_advice(all, 4, "read its last words: it ended by itself");
+    all[2] = too_few(1, 2);
+    expect_advice_of(all, 3, &known, "start more ranks, or let it go on with fewer (--min-size)");
 }
 
 /* The second page of a list is a moment younger than the first. No incident is before the first. */
@@ -267,7 +298,8 @@ int main(void)
         cmocka_unit_test(the_page_knows_each_word),
         cmocka_unit_test(time_without_all_ranks_is_added_up),
         cmocka_unit_test(a_long_history_is_added_up_at_once),
-        cmocka_unit_test(the_last_loss_or_a_bad_host_is_the_advice),
+        cmocka_unit_test(the_last_interruption_or_a_bad_host_is_the_advice),
+        cmocka_unit_test(the_advice_is_of_the_first_cause),
         cmocka_unit_test(no_moment_is_before_the_first),
     };
 

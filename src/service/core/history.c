@@ -3,6 +3,7 @@
 
 #include "proto/notice.h"
 #include "proto/run_keys.h"
+#include "proto/secondary.h"
 #include "service/core/generation.h"
 #include "service/core/job.h"
 #include "service/core/node.h"
@@ -78,17 +79,33 @@ static void known(const struct mst_job *job)
     }
 }
 
-static struct mst_incident *add(struct mst_job *job, enum mst_incident_kind kind)
+/* Before the last `behind` incidents, and at the time of the first of them. */
+static struct mst_incident *add_before(struct mst_job *job, enum mst_incident_kind kind,
+                                       uint32_t behind)
 {
+    const struct mst_history *history = &job->history;
     struct mst_incident *incident = make(job);
+    uint64_t at_ns = job->core->now_ns;
 
+    for (uint32_t i = history->count - 1; incident && behind > 0 && i > 0; behind--, i--) {
+        struct mst_incident *earlier = mst_history_at(history, i - 1);
+
+        *incident = *earlier;
+        at_ns = earlier->at_ns;
+        incident = earlier;
+    }
     if (incident) {
         *incident = (struct mst_incident){.kind = kind,
-                                          .at_ns = job->core->now_ns,
+                                          .at_ns = at_ns,
                                           .generation = job->generation,
                                           .who = mst_member_absent_who(MST_INDEX_ANY)};
     }
     return incident;
+}
+
+static struct mst_incident *add(struct mst_job *job, enum mst_incident_kind kind)
+{
+    return add_before(job, kind, 0);
 }
 
 void mst_history_take(struct mst_job *job, struct mst_incident *loaded)
@@ -122,9 +139,9 @@ static bool has_line(struct mst_job *job)
 }
 
 static void add_of(struct mst_job *job, enum mst_incident_kind kind, const struct mst_who *who,
-                   const struct mst_loss *loss, struct mst_blob *host)
+                   const struct mst_loss *loss, struct mst_blob *host, uint32_t behind)
 {
-    struct mst_incident *incident = add(job, kind);
+    struct mst_incident *incident = add_before(job, kind, behind);
 
     if (incident) {
         incident->who = *who;
@@ -141,18 +158,70 @@ void mst_history_fault(struct mst_job *job, struct mst_who who, const struct mst
                        struct mst_blob *host)
 {
     if (has_line(job)) {
-        add_of(job, MST_INCIDENT_FAULT, &who, fault, host);
+        add_of(job, MST_INCIDENT_FAULT, &who, fault, host, 0);
     }
 }
 
-/* That of a worker, or of a rank without a seat, ends no generation: it is none of those. */
+/* As in the records: the death stands before the failures that follow from it (secondary.h). */
+static bool is_secondary(const struct mst_incident *incident, const struct mst_member *dead)
+{
+    return incident->kind == MST_INCIDENT_FAULT && incident->who.cause == MST_CAUSE_FAULT &&
+           incident->told_by == 0 && incident->who.index != dead->index;
+}
+
+/* From the first of them to the end; 0: there are none. */
+static uint32_t secondaries(const struct mst_member *dead)
+{
+    const struct mst_history *history = &dead->job->history;
+    uint64_t now_ns = dead->job->core->now_ns;
+    uint32_t found = 0;
+
+    for (uint32_t i = history->count; i > 0; i--) {
+        const struct mst_incident *incident = mst_history_at(history, i - 1);
+
+        if (incident->kind == MST_INCIDENT_SEALED ||
+            now_ns - incident->at_ns > MST_SECONDARY_MS * NS_PER_MS) {
+            break;
+        }
+        found = is_secondary(incident, dead) ? history->count - i + 1 : found;
+    }
+    return found;
+}
+
+/* The latest line gives way to the death that explains it; it is one of the last `behind`. */
+static void drop_secondary(struct mst_job *job, uint32_t behind, const struct mst_member *dead)
+{
+    struct mst_history *history = &job->history;
+    uint32_t at = history->count - 1;
+
+    while (at > history->count - behind && !is_secondary(mst_history_at(history, at), dead)) {
+        at--;
+    }
+    release(job->core, mst_history_at(history, at));
+    for (; at + 1 < history->count; at++) {
+        *mst_history_at(history, at) = *mst_history_at(history, at + 1);
+    }
+    *mst_history_at(history, at) = (struct mst_incident){0};
+    history->count--;
+    history->total--;
+}
+
+/* The loss of a worker, or of a rank without a seat, ends no generation: it is none of those. */
 void mst_history_lost(const struct mst_member *member, const struct mst_loss *loss)
 {
+    struct mst_job *job = member->job;
     struct mst_who who = mst_member_who(member);
+    bool seated = mst_member_seated(member);
+    uint32_t behind = seated && mst_cause_is_death(loss->cause) ? secondaries(member) : 0;
 
-    if (!mst_member_seated(member) || has_line(member->job)) {
-        add_of(member->job, MST_INCIDENT_LOST, &who, loss, member->host);
+    if (seated && !has_line(job)) {
+        if (behind == 0) {
+            return;
+        }
+        drop_secondary(job, behind, member);
+        behind--;
     }
+    add_of(job, MST_INCIDENT_LOST, &who, loss, member->host, behind);
 }
 
 void mst_history_node(const struct mst_member *agent, uint64_t ranks)
