@@ -675,6 +675,7 @@ def test_a_node_that_may_not_come_back_ends_with_1(cluster):
     why in its last line; the others go on."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--max-restarts", 0)
     nodes.entered(6)
+    nodes.on[0].log.wait_for("; 3 vote")  # two of two do not outlive a cable
     cluster.cable(1, "down")
     ranks = nodes.entered(4, generation=2)
     cluster.cable(1, "up")
