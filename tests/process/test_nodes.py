@@ -25,8 +25,9 @@ pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 SHORT_LEASE_S, LONG_LEASE_S = 4, 10  # who is busy for 0.8 of the short one may be interrupted
 SHORT_LEASE = f"{SHORT_LEASE_S}s"
-# Losses asks the service of node 0. Of several replicas another one may lead at any time.
-WATCHED = ("--replicas", 1)
+# Where a test is about the service of node 0, or asks that one: of several replicas another one may
+# lead at any time, and one that was deposed ends until its run starts it again.
+ALONE = ("--replicas", 1)
 FURTHER = re.compile(r" replicas now; on a further node: muster run --join (\S+)")
 SERVICE_WAIT_S = 5  # a node has no longer to join, either
 CUT_S = 1.5  # much less than 0.8 of the long lease; nothing but time can show that nothing happens
@@ -553,7 +554,7 @@ def test_a_cut_cable_costs_the_ranks_of_that_node_40(cluster, digest, folder):  
     others go on without. When the cable is back the node kills its ranks, says so, and comes
     back as a newcomer, for which rank 0 waits. The result is the same.
     [Nodes that come and go] [restart]"""
-    nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder], "--lease", SHORT_LEASE, *WATCHED,
+    nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder], "--lease", SHORT_LEASE, *ALONE,
                   CHARLM_HOLD=f"{HOLD},{STEPS // 2}")
     nodes.on[0].out.wait_for(" holding ")
     losses = Losses(nodes.socket(), nodes.job, SHORT_LEASE_S)
@@ -586,7 +587,7 @@ def test_a_cable_cut_for_a_moment_is_not_noticed_41(cluster, digest, folder):  #
     """A cable is cut for less than 0.8 of the lease. Nothing happens: no loss is reported, no
     rank is interrupted, its data is late, and the result is the same. [Nodes that come and go]
     [restart]"""
-    nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder], "--lease", f"{LONG_LEASE_S}s", *WATCHED)
+    nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder], "--lease", f"{LONG_LEASE_S}s", *ALONE)
     losses = Losses(nodes.socket(), nodes.job, LONG_LEASE_S)
     nodes.on[0].out.wait_for(" running ")
     cluster.cable(2, "down")
@@ -634,7 +635,7 @@ def test_a_killed_run_costs_the_ranks_of_its_node_38(cluster):
 def test_a_killed_run_of_node_0_costs_the_ranks_of_its_node(cluster):
     """`muster run` of node 0 is killed. Its ranks die with it and are lost with the node. Its
     service goes on for the others, unwatched, and ends after them."""
-    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, *ALONE)
     nodes.entered(6)
     nodes.on[0].process.kill()  # its output goes on: it is the service's too
     ranks = nodes.entered(4, generation=2)
@@ -642,7 +643,7 @@ def test_a_killed_run_of_node_0_costs_the_ranks_of_its_node(cluster):
     nodes.on = nodes.on[1:]
     all_well(nodes, ranks)
     wait_gone(*ends)
-    assert os.listdir(cluster.directories[0]) == [f"{nodes.job}.addr"]  # which counts no more
+    assert os.listdir(cluster.directories[0]) == []
     assert os.listdir(cluster.environment(0)["MUSTER_STATE_DIR"]) == []  # nor the secret
 
 
