@@ -70,12 +70,12 @@ def test_who_names_another_number_is_refused_alone(either_service, muster, spawn
 
 def test_a_killed_one_does_not_count(serve, muster, spawn):
     """A waiting `muster barrier` is killed. It no longer counts."""
-    service = serve("--lease", "2s")
+    service = serve("--lease", "5s")
     killed = come(spawn, "a", 2)
     service.log.wait_for("barrier/a", "#0")
     killed.signal(signal.SIGKILL)
     killed.wait()
-    assert muster("barrier", "a", "-n", "2", "--timeout", "4s").returncode == 124
+    assert muster("barrier", "a", "-n", "2", "--timeout", "10s").returncode == 124
     others = [come(spawn, "a", 2) for _ in range(2)]
     assert [one.wait() for one in others] == [0, 0]
 

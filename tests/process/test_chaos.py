@@ -17,7 +17,7 @@ from conftest import MUSTER, WAIT_S
 from running import Run, until
 from wire import OK, WORKER, Wire
 
-SHORT_LEASE = "3s"  # what is silent for so long is lost; nobody else is to be so
+SHORT_LEASE = "5s"  # what is silent for so long is lost; nobody else is to be so
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from running import until
 LONG = {"MUSTER_PREEMPT_AGREE_TIMEOUT": "60s", "MUSTER_PREEMPT_GRACE": "10m"}
 # Where a test waits for the loss of one: not so short that a busy machine loses the others, too.
 LEASE = "5s"
+SHORT = "4s"  # where it waits for a frozen one to be left out; the others are to answer in it
 
 
 @pytest.fixture
@@ -360,7 +361,7 @@ def test_the_users_own_source(job, tmp_path):
 def test_a_frozen_rank_is_left_out_and_named(job):
     """A rank does not run at all (SIGSTOP). It is left out after the time limit and named in the
     log; it wakes up, and saves the same step. [Frozen, late, lost or wrong ranks]"""
-    ranks = job(3, MUSTER_PREEMPT_AGREE_TIMEOUT="1500ms")
+    ranks = job(3, MUSTER_PREEMPT_AGREE_TIMEOUT=SHORT)
     zero, one, two = ranks
     assert [rank.reached(0) for rank in ranks] == ["go"] * 3
     two.stop()
@@ -378,7 +379,7 @@ def test_a_frozen_rank_is_left_out_and_named(job):
 def test_a_frozen_rank_that_was_further_is_agreed_with_once_more(job):
     """A frozen rank wakes up, and had gone on beyond the step. A later step is agreed, before any
     rank has saved. [Frozen, late, lost or wrong ranks]"""
-    zero, one = job(2, MUSTER_PREEMPT_AGREE_TIMEOUT="1500ms")
+    zero, one = job(2, MUSTER_PREEMPT_AGREE_TIMEOUT=SHORT)
     assert [one.reached(step) for step in range(6)] == ["go"] * 6
     assert zero.reached(0) == "go"
     one.stop()
@@ -394,7 +395,7 @@ def test_a_frozen_rank_that_was_further_is_agreed_with_once_more(job):
 def test_a_rank_that_had_passed_the_step_is_named_when_the_others_have_saved(job):
     """A frozen rank that had passed the step wakes up when the others have saved. They learn
     "saved by 2 of 3", and which rank is missing. [Frozen, late, lost or wrong ranks]"""
-    ranks = job(3, MUSTER_PREEMPT_AGREE_TIMEOUT="1500ms")
+    ranks = job(3, MUSTER_PREEMPT_AGREE_TIMEOUT=SHORT)
     zero, one, two = ranks
     assert [two.reached(step) for step in range(6)] == ["go"] * 6
     two.stop()
