@@ -28,6 +28,7 @@ BEGIN_BYTES = 1024  # that a record has before the first input: the limits, by t
 RENEWALS = 1000
 MOMENT_S = 1  # of a disk that takes nothing: less than a record gives it
 WAITING_MIB = 64  # that a record lets wait for its disk
+STAYS = ("--lease", "10m")  # a wire that writes much to a busy disk does not renew meanwhile
 ENDED = "the service goes on without; what was recorded so far can be replayed"
 
 
@@ -193,7 +194,7 @@ def test_a_replay_as_json(serve, muster, folder):
 def test_a_full_disk_ends_the_record(serve, muster, small_disk):  # noqa: F811
     """The disk becomes full under a record. One error line names the file and the reason; clients
     notice nothing; what was recorded can be replayed."""
-    service = serve("--record", small_disk / "record", "--log-level", "debug")
+    service = serve("--record", small_disk / "record", "--log-level", "debug", *STAYS)
     kept, reply = fill(service.wire())
     assert (kept, reply.status) == (400, 0)
     service.wire(job="later", role=1, index=0, size=1)
@@ -256,7 +257,7 @@ def test_a_slow_disk_slows_nobody(gated, started, muster, folder):
     """The disk of a record takes nothing for a while. Every client is answered meanwhile, and all
     of it is in the record later."""
     env, marker, gate = gated
-    service = Service(["--record", folder], env)
+    service = Service(["--record", folder, *STAYS], env)
     started.append(service)
     wire = service.wire()
     marker.write_text("gate")
@@ -273,7 +274,7 @@ def test_a_disk_that_is_too_slow_ends_the_record(gated, started, muster, folder)
     """More than 64 MiB wait for the disk of a record. The record ends with a line, and a stop
     does not wait for the disk either."""
     env, marker, _ = gated
-    service = Service(["--record", folder], env)
+    service = Service(["--record", folder, *STAYS], env)
     started.append(service)
     wire = service.wire()
     assert wire.put("before", "v").status == 0
@@ -330,9 +331,9 @@ def test_a_state_larger_than_what_may_wait_is_recorded(gated, serve, started, mu
     """The service goes on from its journal with more than 64 MiB of state. Its disk gets up to 5
     s for the state before any client is served, and the record is whole."""
     env, marker, gate = gated
-    service = serve("--journal", tmp_path / "journal")
+    service = serve("--journal", tmp_path / "journal", *STAYS)
     wire = service.wire()
-    for i in range(2 * WAITING_MIB):
+    for i in range(WAITING_MIB + 8):
         assert wire.put(f"k{i}", b"v" * (MIB - 100)).status == 0
     service.signal(signal.SIGTERM)
     assert service.wait() == 0
