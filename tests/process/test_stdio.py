@@ -102,7 +102,7 @@ def test_no_line_is_lost_where_a_rank_is_interrupted_in_a_full_pipe(ranks):
         prints.read_until(f"left {restart}")
     prints.read_rest()
     assert prints.process.wait(WAIT_S) == asks.process.wait(WAIT_S) == 0
-    (total,) = prints.told.having("printed")
+    total = prints.told.wait_for("printed")
     assert prints.numbers() == list(range(int(total.split()[1])))
     assert len(prints.numbers()) > 1000 * RESTARTS
 
