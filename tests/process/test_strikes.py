@@ -37,7 +37,9 @@ CLIENTS = 8
 TRAINED = 120 if sanitized() else 300  # steps of a training
 LAST_STRIKE = TRAINED * 6 // 10  # what is left is time to look at what was acknowledged
 REPORT = 20  # steps, as the example does
-TRAINING_LEASE = "10s"  # 0.8 of it is more than a freeze takes
+# A rank stops itself 0.8 of it after it has sent the last renewal that was answered, and it sends one in each
+# fifth: what is left of 0.6 after a freeze of 5 s is the time of a busy machine to connect again.
+TRAINING_LEASE = "20s"
 
 
 @pytest.fixture
