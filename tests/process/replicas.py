@@ -161,7 +161,7 @@ def thaw(replica):
 
 def identity(replica):
     """The id under which the present process of it votes."""
-    return replica.log.having("replica-begun")[0].split("id=")[1].split()[0]
+    return replica.log.wait_for("replica-begun").split("id=")[1].split()[0]
 
 
 def another_boot(folder, boot):

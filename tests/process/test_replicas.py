@@ -26,6 +26,8 @@ KEPT = 4096  # entries behind a snapshot
 STATE_DUE = 64 << 20  # bytes of records that make one due
 DIGEST_INPUTS = 10000  # between two digests
 MARKED = 777  # bytes of a value that is found in memory
+# An election is a twentieth of it, 2 s. Who leads stays when a processor or a disk lets it wait for a moment.
+STEADY = ["--lease", "40s"]
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_status_says_how_the_replicas_are(group, muster):
     """`muster status` says which replica leads, how many are here, and how far each other one is
     behind; `--json` which process leads, on which host, and which vote. A follower is killed: it is
     away, and the others are here."""
-    replicas = group()
+    replicas = group(flags=STEADY)
     client = Client(replicas)
     client.put("first")
     leader, (one, other) = replicas.leader(), replicas.followers()
@@ -298,7 +300,7 @@ def fill(client):
 def test_a_follower_that_is_far_behind_gets_a_snapshot(group, muster):
     """A follower is killed, and then more is put than the logs keep. Started again, it goes on
     from the leader's snapshot, and what was put is there when it serves with one other."""
-    replicas = group()
+    replicas = group(flags=STEADY)
     client = Client(replicas)
     client.put("before")
     leader = replicas.leader()
@@ -324,7 +326,7 @@ def test_a_state_that_differs_is_thrown_away(group):
     """A bit of a value flips in the memory of a follower. The next digest shows it: the follower
     says so in one line, ends with status 76, and removes its state. It comes again under another
     id with the state of the leader, and its digests are the leader's."""
-    replicas = group()
+    replicas = group(flags=STEADY)
     client = Client(replicas)
     client.put("marked", MARKED)
     follower = replicas.followers()[0]
@@ -347,7 +349,7 @@ def test_a_state_that_differs_is_thrown_away(group):
 def test_a_large_state_is_not_compared_all_the_time(group):
     """To compare the state reads all of it, and nothing is served meanwhile. With a large one that
     takes at most a hundredth of the time, however many requests come."""
-    replicas = group(flags=["--log-level", "debug"])
+    replicas = group(flags=["--log-level", "debug", *STEADY])
     client = Client(replicas)
     client.fill("large", 600, 64000)
     for part in range(4):
@@ -364,7 +366,7 @@ class Watched(Group):
     """With the HTTP port of each."""
 
     def begin(self):
-        self.flags = ["--http", "127.0.0.1:0"]
+        self.flags = ["--http", "127.0.0.1:0", *STEADY]
         return super().begin()
 
     def ask(self, replica, path):
