@@ -429,7 +429,7 @@ def test_without_descriptors_the_others_wait(serve):
 
 def test_who_asks_nothing_is_not_kept(serve):
     """A client connects and asks nothing. After one lease the connection is closed. [Bad input]"""
-    service = serve("--lease", "1s")
+    service = serve("--lease", "3s")
     silent = connect(service.address)
     half = Wire(service.address)
     assert silent.recv(1) == b""
