@@ -155,6 +155,21 @@ def test_three_nodes_have_three_replicas_of_the_service(cluster):  # noqa: F811
         assert os.listdir(cluster.directories[number]) == []
 
 
+def test_the_first_nodes_have_the_replicas(cluster):  # noqa: F811
+    """A run has four nodes, and the last one is there first. The replicas are those of the first three
+    by number, as a launcher counts them."""
+    cluster.add()
+    nodes = Nodes(cluster, [RANK], "--lease", f"{LEASE_S}s", count=1, nnodes=4)
+    for number in (3, 1, 2):
+        nodes.join(number, "--node-rank", number).log.wait_for(f"this is node {number} of job")
+    ranks = nodes.entered(8)
+    service = until(lambda: (now := told(cluster, 3, nodes.job))["here"] == 3 and now)
+    assert {one["address"]: one["node"] for one in service["replicas"]} == \
+        {replica(cluster, number)[1]: number for number in range(3)}
+    assert replica(cluster, 3) is None
+    all_well(nodes, ranks)
+
+
 @pytest.mark.parametrize("flags", [("--replicas", 1), ("--nnodes", 2)])
 def test_one_replica_is_none(cluster, flags):  # noqa: F811
     """A run has two nodes, or is to have one replica. Its service is node 0's alone."""

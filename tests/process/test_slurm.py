@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Slurm: a cluster of this machine's own, three nodes that are all this host.
+"""The real Slurm: a cluster of this machine's own, four nodes that are all this host.
 
 behaviour: discover / Finding a place
 """
 
 import os
+import re
 import shlex
 import socket
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 @pytest.fixture(scope="module")
 def cluster():
     # The first is named as this host: a name that the others can look up.
-    cluster = slurm.Cluster([socket.gethostname(), "zzz2", "zzz3"])
+    cluster = slurm.Cluster([socket.gethostname(), "zzz2", "zzz3", "zzz4"])
     yield cluster
     cluster.stop()
 
@@ -147,6 +148,28 @@ def test_muster_run_on_three_nodes_needs_no_flag(cluster, env, muster):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert placed(done.stdout) == {rank: 6 for rank in range(6)}
+
+
+def test_the_first_three_nodes_of_a_step_have_the_replicas(cluster, env, muster):
+    """A step has four nodes. Without a flag, the service of its run has replicas on the first three of
+    the node list, and the fourth has none. [nodes / Replicas of the service]"""
+    if b"without replicas" in MUSTER.read_bytes():
+        pytest.skip("this muster was built without replicas")
+    more = {"MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"], "MUSTER_KEEP_RUNS": "0"}
+    step = Process(cluster.srun("-N4", "--ntasks-per-node=1", MUSTER, "run", "--", RANK, "MUSTER_INDEX", "hold"),
+                   {**cluster.env, **env, **more})
+    for rank in range(4):
+        step.out.wait_for(f"rank {rank} of 4")
+    (running,) = until(lambda: len(steps := cluster.steps()) == 1 and steps)
+
+    def replicas():
+        keys = muster("key", "ls", "muster/run-replica/").stdout
+        return sorted(int(key) for key in re.findall(r"muster/run-replica/(\d+)", keys))
+
+    until(lambda: len(replicas()) == 3)
+    assert replicas() == [0, 1, 2]
+    cluster.cancel(running)
+    assert step.wait() != 0
 
 
 @pytest.mark.parametrize("what", ["job", "step"])

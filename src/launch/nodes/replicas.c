@@ -16,6 +16,7 @@
 #include "net/rendezvous.h"
 
 #define SLOT_KEY "replica/"
+#define FIRST_MS UINT64_C(60000) /* in which the first nodes are expected */
 
 bool mst_replicas_wanted(const struct mst_run_job *job)
 {
@@ -158,10 +159,21 @@ void mst_replicas_begin(struct mst_run_job *job)
     (void)snprintf(replicas->place.key, sizeof replicas->place.key,
                    MST_RUN_REPLICA_PREFIX "%" PRIu32, job->nodes.number);
     replicas->asks = replicas->owns = false;
+    replicas->begun_ns = mst_lib_now_ns();
     if (job->nodes.first && mst_replicas_wanted(job)) { /* before another node can join */
         replicas->slot = 0;
         ask(job);
     }
+}
+
+/* The first nodes of the run come first, in whatever order all begin: a user knows these hosts.
+ * Only for a replica that was there and is lost, or that does not come, another node has one. */
+static bool is_due(const struct mst_run_job *job)
+{
+    const struct mst_replicas *replicas = &job->replicas;
+
+    return job->nodes.number < job->options->replicas || replicas->complete ||
+           mst_lib_now_ns() - replicas->begun_ns >= FIRST_MS * NS_PER_MS;
 }
 
 /* With the lock held: the first free one. False: there is none, or it is not known yet. */
@@ -181,6 +193,9 @@ static void claim(struct mst_run_job *job)
     struct mst_replicas *replicas = &job->replicas;
     bool is_free;
 
+    if (!is_due(job)) {
+        return;
+    }
     mst_shared_lock(&job->shared);
     is_free = find_free(job, &replicas->slot);
     mst_shared_unlock(&job->shared);

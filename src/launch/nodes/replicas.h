@@ -8,7 +8,8 @@
  *   muster/run/replica/0   node 0's, which begins alone
  *   muster/run/replica/I   of the first agent that claims it; its node starts a replica then
  *
- * A slot whose agent is lost is free again, and another node claims it. Nothing else decides: the
+ * The nodes with the first numbers claim them at once, and the others after a while. A slot whose
+ * agent is lost is free again, and another node claims it. Nothing else decides: the
  * leader makes voters of the replicas that are connected to it. A replica that ends is started
  * again with its log; the log goes with the run. */
 
@@ -24,12 +25,13 @@ struct mst_replicas {
     struct mst_note claim;
     struct mst_note place; /* for those who look at the run: which node has which address */
     unsigned slot;         /* that is claimed, or this node's */
-    bool asks;             /* the claim is under way */
-    bool owns;             /* the slot is this node's */
-    bool cannot;           /* no other node could reach a replica here */
-    bool complete;         /* all slots were taken once... */
-    bool replaces;         /* ...so this node takes the place of another */
-    bool said;             /* the line for further nodes, with the addresses that there are */
+    uint64_t begun_ns;
+    bool asks;     /* the claim is under way */
+    bool owns;     /* the slot is this node's */
+    bool cannot;   /* no other node could reach a replica here */
+    bool complete; /* all slots were taken once... */
+    bool replaces; /* ...so this node takes the place of another */
+    bool said;     /* the line for further nodes, with the addresses that there are */
     char known[MST_ADDRESSES_TEXT]; /* what ranks and commands of this node were told last */
 
     /* Written by the client's threads: under the run's lock. */
