@@ -17,6 +17,7 @@
 #include "launch/logs.h"
 #include "launch/nodes/hosts.h"
 #include "launch/nodes/nodes.h"
+#include "launch/nodes/reach.h"
 #include "launch/nodes/replicas.h"
 #include "launch/place.h"
 #include "launch/plain.h"
@@ -55,6 +56,7 @@ struct mst_run_job {
     struct mst_run_session session;
     struct mst_nodes nodes;
     struct mst_replicas replicas;
+    struct mst_reach reach;
     struct mst_leaders leaders;
     struct mst_group group;
     struct mst_run_places places;

@@ -167,6 +167,7 @@ static bool start_loop(struct mst_run_job *job)
     mst_hung_init(job);
     mst_awaited_init(job);
     mst_leaders_init(job);
+    mst_reach_init(job);
     mst_streams_listen(job);
     (void)uv_signal_init(&job->loop, &job->child);
     (void)uv_signal_start(&job->child, on_child, SIGCHLD);

@@ -170,6 +170,38 @@ def test_the_first_nodes_have_the_replicas(cluster):  # noqa: F811
     all_well(nodes, ranks)
 
 
+UNREACHED = {
+    # The machine with the rules, whither its connections are, but for those of the service's port, not let
+    # through, and what node 2 prints.
+    "refused": (0, 2, "sport", r"node 0 cannot reach this node at 10\.77\.0\.3:\d+ \(Network is unreachable\)"),
+    "dropped": (2, 0, "dport", r"node 0 cannot reach this node at 10\.77\.0\.3:\d+ \(Connection timed out\)"),
+    "other way": (2, 1, "dport", r"this node cannot reach the replica at 10\.77\.0\.2:\d+ \(Network is unreachable\)"),
+}
+
+
+@pytest.mark.parametrize("how", UNREACHED)
+def test_a_node_that_is_not_reached_has_no_replica(cluster, how):  # noqa: F811
+    """A firewall lets no connection of node 0 to node 2, with or without an error, or none of node 2 to
+    the replica of node 1. Node 2 prints in one line which node cannot reach which address and what
+    to do, and has no replica. The run goes on and ends well."""
+    at, to, side, what = UNREACHED[how]
+    nodes = Nodes(cluster, [RANK], "--lease", f"{LEASE_S}s", count=1, nnodes=3)
+    nodes.join(1, "--node-rank", 1)
+    until(lambda: replica(cluster, 1))
+    port = nodes.words[nodes.words.index("--join") + 1].rpartition(":")[2]
+    rule = ("to", cluster.address(to), "ipproto", "tcp")
+    cluster.ip(f"n{at}", "rule", "add", "pref", 100, *rule, side, port, "lookup", "main")
+    cluster.ip(f"n{at}", "rule", "add", "pref", 101, *rule, "unreachable")
+    last = nodes.join(2, "--node-rank", 2)
+    line = last.log.wait_for("no replica of the service here: ")
+    assert re.fullmatch(f"muster run: no replica of the service here: {what}; a firewall is the usual cause: let the "
+                        "nodes connect to each other's ports above 1023, or give --replicas 1", line), line
+    ranks = nodes.entered(6)
+    assert replica(cluster, 2) is None
+    all_well(nodes, ranks)
+    assert [len(process.log.having("cannot reach")) for process in nodes.on] == [0, 0, 1]
+
+
 @pytest.mark.parametrize("flags", [("--replicas", 1), ("--nnodes", 2)])
 def test_one_replica_is_none(cluster, flags):  # noqa: F811
     """A run has two nodes, or is to have one replica. Its service is node 0's alone."""

@@ -112,6 +112,7 @@ static void on_key(struct mst_run_job *job, const struct mst_item *item)
 
     if (cut(item->name, MST_SESSION_KEYS, &name)) {
         mst_replicas_heard(job, name, &item->value);
+        mst_reach_heard(job, name, item->value);
         if (item->value.size < MST_NOTE_MAX && mst_run_key_read(name, item->value, &word)) {
             take_key(job, &word);
         }
@@ -299,6 +300,7 @@ void mst_nodes_begin(struct mst_run_job *job)
     mst_preempted_begin(job);
     mst_plain_begin(job);
     mst_replicas_begin(job);
+    mst_reach_begin(job);
     mst_leaders_begin(job);
     mst_stopped_begin(job);
     mst_nodes_begin_life(job);
@@ -679,6 +681,7 @@ static void on_tick(uv_timer_t *timer)
 
     if (!job->end.closing && !job->nodes.joining) {
         on_silence(job);
+        mst_replicas_look(job);
         mst_ending_look(job);
     }
 }

@@ -13,6 +13,7 @@
  *   master_port            where ranks of torch meet, chosen by node 0 for each life
  *   finished/LIFE          a rank that was in a generation has ended well in that life
  *   replica/SLOT           where a replica of the service is (replicas.h)
+ *   reach/, reached/       whether the others can reach one (reach.h)
  *   end                    the run ends: NUMBER of the node that decided it, signal for the ranks
  *   cause                  exit code, and the line that says why: what everybody's last line is;
  *                          and on a line of its own what the reports say of it (report.h)

@@ -68,7 +68,8 @@ void mst_replicas_list(struct mst_run_job *job, char *list, size_t room)
     if (size == 0 && !job->nodes.first) { /* no slot is taken: where this node found the service */
         size += (size_t)snprintf(list, room, "%s", job->nodes.addr);
     }
-    if (replicas->address[0] != '\0' && size + strlen(replicas->address) + 2 < room) {
+    if (replicas->address[0] != '\0' && job->reach.listener < 0 && /* else it has not begun */
+        size + strlen(replicas->address) + 2 < room) {
         (void)snprintf(list + size, room - size, "%s%s", size > 0 ? "," : "", replicas->address);
     }
 }
@@ -188,6 +189,18 @@ static bool find_free(const struct mst_run_job *job, unsigned *slot_out)
     return false;
 }
 
+/* A node that the others cannot reach has none: as a voter it would be one that is lost. */
+static bool is_reached(struct mst_run_job *job)
+{
+    const enum mst_reach_state state = mst_reach_check(job);
+
+    if (state == MST_REACH_BAD) {
+        job->replicas.cannot = true;
+        job->replicas.address[0] = '\0';
+    }
+    return state == MST_REACH_GOOD;
+}
+
 static void claim(struct mst_run_job *job)
 {
     struct mst_replicas *replicas = &job->replicas;
@@ -199,7 +212,7 @@ static void claim(struct mst_run_job *job)
     mst_shared_lock(&job->shared);
     is_free = find_free(job, &replicas->slot);
     mst_shared_unlock(&job->shared);
-    if (!is_free || (replicas->address[0] == '\0' && !choose_address(job))) {
+    if (!is_free || (replicas->address[0] == '\0' && !choose_address(job)) || !is_reached(job)) {
         return;
     }
     ask(job);
@@ -296,6 +309,7 @@ void mst_replicas_look(struct mst_run_job *job)
     } else if (!replicas->owns && !replicas->cannot) {
         claim(job);
     }
+    mst_reach_look(job);
     take_addresses(job);
     if (!replicas
              ->asks) { /* else a slot of its own might be taken for one that was complete before */
