@@ -396,12 +396,12 @@ def test_the_metrics_and_the_health_of_replicas(env, started, tmp_path):
     for replica in replicas.replicas:
         replicas.wait_for(replica, "/readyz", lambda status, _: status == 200)
     text = replicas.ask(follower, "/metrics")[1]
-    assert "muster_replica_leads 0\n" in text and "muster_replica_voters 3\n" in text
+    assert "muster_leader 0\n" in text and "muster_replica_leads 0\n" in text and "muster_replica_voters 3\n" in text
     assert "\nmuster_replica_lag_entries " not in text
     replicas.wait_for(leader, "/metrics", lambda _, text: "muster_replica_lag_entries 0\n" in text)
     replicas.wait_for(leader, "/metrics", lambda _, text: "muster_replica_heard 3\n" in text)
     text = replicas.ask(leader, "/metrics")[1]
-    assert "muster_replica_leads 1\n" in text
+    assert "muster_leader 1\n" in text and "muster_replica_leads 1\n" in text
     assert re.search(r"\nmuster_replica_commit_seconds_count [1-9]", text)
     other.kill()
     client.fill("key", 50)

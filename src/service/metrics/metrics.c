@@ -145,8 +145,9 @@ static void read_build(struct mst_exposition *out, const struct mst_figures *fig
 
 static void read_leader(struct mst_exposition *out, const struct mst_figures *figures)
 {
-    (void)figures;
-    mst_exposition_number(out, NULL, 0, 1);
+    const struct mst_replica_figures *replica = &figures->replica;
+
+    mst_exposition_number(out, NULL, 0, !replica->there || replica->leads);
 }
 
 /* ---- jobs ---- */
