@@ -76,6 +76,11 @@ def test_every_measure_gives_a_figure(env):
             "barrier of 8 processes, last in to last out, all CPUs",
             "barrier of 120, 8 processes, Unix sockets, all CPUs, each member",
             "heartbeat of 50 members once per second, CPU of a beat, one CPU",
+            "put with a full history and an open page, one CPU",
+            "get with a full history and an open page, one CPU",
+            "requests, 64 connections, depth 16, a full history and an open page, two CPUs",
+            "50 members, a full history, memory of the service",
+            "50 members, a full history and an open page, memory of the service",
             "50 idle members, memory of each",
             "50 idle members, CPU of a renewal, one CPU"} < set(names)
     assert {"three replicas, put", "three replicas, synced put",
