@@ -6,6 +6,8 @@ behaviour: install / Files for operators
 """
 
 import json
+import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -13,7 +15,7 @@ import urllib.request
 
 import pytest
 
-from conftest import ROOT, WAIT_S
+from conftest import BUILD, ROOT, WAIT_S
 from exposition import parse
 
 yaml = pytest.importorskip("yaml")
@@ -149,6 +151,7 @@ def test_the_collector_scrapes_the_same_job():
 
 
 KUBERNETES = PACKAGING / "kubernetes"
+OF_NO_PACKAGE = {"libasan.so.8", "libubsan.so.1", "libtsan.so.2", "libraft.so.0"}  # of other builds than the image's
 OF_TESTS = {"git", "libcmocka-dev", "openssl", "curl", "python3-pytest", "procps"}
 
 
@@ -190,6 +193,47 @@ def test_the_image_is_built_from_what_the_build_needs():
     for package in set(needed.split()) - OF_TESTS:
         assert re.search(rf"\s{re.escape(package)}\s", stages[0]), package
     assert re.findall(r"^USER (\S+)$", stages[-1], re.M) == ["65532:65532"]
+
+
+def installed(stage):
+    """The packages that a stage of the image installs."""
+    (words,) = re.findall(r"apt-get install (.*?)(?:&&|$(?<!\\))", stage, re.M | re.S)
+    found = {word for word in words.replace("\\", " ").split() if not word.startswith("-")}
+    assert found
+    return found
+
+
+def comes_with(packages):
+    """What Debian installs with them."""
+    done = subprocess.run(["apt-cache", "depends", "--important", *sorted(packages)], capture_output=True, text=True)
+    return set(re.findall(r"^ *(?:Pre)?Depends: ([a-z0-9][a-z0-9+.-]*)$", done.stdout, re.M))
+
+
+def test_each_command_of_the_image_is_of_what_there_is():
+    """The image's commands are read. What they copy and the preset that they build exist; each package of the first
+    stage is one of `tools/deps`, and each of the last comes with one of them; the program finds all its libraries in
+    the last stage."""
+    text = (PACKAGING / "container/Dockerfile").read_text()
+    build, last = re.split(r"^FROM .*$", text, flags=re.M)[1:]
+    (needed,) = re.findall(r'^packages="(.*?)"', (ROOT / "tools/deps").read_text(), re.M | re.S)
+    assert installed(build) <= set(needed.split())
+    for source in re.findall(r"^COPY (?!--from)(\S+) ", text, re.M):
+        assert (ROOT / source).exists(), source
+    presets = {one["name"] for one in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
+    assert set(re.findall(r"--preset (\S+)", text)) <= presets
+    (prefix,) = re.findall(r"-DCMAKE_INSTALL_PREFIX=(\S+)", build)
+    (stage,) = re.findall(r"DESTDIR=(\S+)", build)
+    assert re.findall(r"^COPY --from=build (\S+) (\S+)$", last, re.M) == [(stage + prefix, prefix)]
+    for ignored in (ROOT / ".dockerignore").read_text().split():
+        assert not (ROOT / ignored / "CMakeLists.txt").exists(), ignored
+    if not shutil.which("apt-cache") or "bookworm" not in pathlib.Path("/etc/os-release").read_text():
+        pytest.skip("this is no Debian 12, as the image is: what its packages need is not looked at")
+    assert installed(last) <= comes_with(installed(build))
+    needs = re.findall(r"NEEDED +(\S+)", subprocess.run(["objdump", "-p", BUILD / "bin" / "muster"], capture_output=True,
+                                                        text=True, check=True).stdout)
+    for library in set(needs) - OF_NO_PACKAGE:
+        owners = subprocess.run(["dpkg", "-S", library], capture_output=True, text=True, check=True).stdout
+        assert set(re.findall(r"^([^:]+):", owners, re.M)) & (installed(last) | {"libc6"}), library
 
 
 def test_the_debian_packages_are_of_this_version():
