@@ -14,6 +14,7 @@
 #include "launch/group.h"
 #include "launch/kept.h"
 #include "launch/leaders.h"
+#include "launch/left.h"
 #include "launch/logs.h"
 #include "launch/nodes/hosts.h"
 #include "launch/nodes/nodes.h"
@@ -62,6 +63,7 @@ struct mst_run_job {
     struct mst_run_places places;
     struct mst_plain_ranks plain;
     struct mst_note stopped; /* the ranks that a signal has stopped */
+    struct mst_note left;    /* restarts that are left */
     struct mst_hung hung;
     struct mst_awaited awaited;
     struct mst_faults faults;

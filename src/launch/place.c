@@ -60,6 +60,9 @@ static int start_prepare(struct mst_place *place, struct mst_process *process, i
     }
     atomic_store(&process->page->agent_start, mst_proc_stat_start(0));
     atomic_store(&process->page->agent, (uint64_t)getpid());
+    if (place->process != NULL) {
+        atomic_store(&process->page->reached, mst_page_reached(mst_process_page(place->process)));
+    }
     return mst_streams_open(place->job, place->index, place->attempts, process, fds);
 }
 

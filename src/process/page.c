@@ -77,6 +77,7 @@ muster_status mst_page_create(struct mst_page **out, int *fd_out)
     page->version = MST_PAGE_VERSION;
     page->size = (uint32_t)sizeof *page;
     atomic_store(&page->rank, UINT32_MAX);
+    atomic_store(&page->reached, MST_PAGE_NO_STEP);
     *out = page;
     *fd_out = fd;
     return MUSTER_OK;
@@ -114,6 +115,32 @@ void mst_page_turn(struct mst_page *page, enum mst_page_phase phase)
     atomic_store(&page->start_pings, atomic_load(&page->pings));
     atomic_store(&page->start_turn, turn); /* before the turn: a reader of that has those */
     atomic_store(&page->turn, turn);
+}
+
+/* ---- steps that are done again ---- */
+
+int64_t mst_page_reached(const struct mst_page *page)
+{
+    int64_t step =
+        atomic_load(&page->generation) != 0 ? atomic_load(&page->step) : MST_PAGE_NO_STEP;
+
+    return step != MST_PAGE_NO_STEP ? step : atomic_load(&page->reached);
+}
+
+void mst_page_attempt(struct mst_page *page)
+{
+    atomic_store(&page->reached, mst_page_reached(page));
+    atomic_store(&page->repeated, 0);
+    atomic_store(&page->step, MST_PAGE_NO_STEP);
+}
+
+void mst_page_first_step(struct mst_page *page, int64_t step)
+{
+    int64_t reached = atomic_load(&page->reached);
+
+    if (reached != MST_PAGE_NO_STEP && step <= reached) {
+        atomic_store(&page->repeated, (uint64_t)reached - (uint64_t)step + 1);
+    }
 }
 
 /* ---- the work of each step ---- */

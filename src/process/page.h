@@ -82,6 +82,10 @@ struct mst_page {
     _Atomic uint64_t
         start; /* of `pid` (process/proc_stat.h), and written before it; 0: not known */
     struct mst_page_meter meter;
+    /* The last step that an earlier attempt in this place reached, MST_PAGE_NO_STEP: none; the
+     * agent writes it before it starts the process. And how many steps this attempt does again. */
+    _Atomic int64_t reached;
+    _Atomic uint64_t repeated;
 };
 
 /* Where the rank stands in muster_restart_run. */
@@ -124,6 +128,13 @@ bool mst_page_died(const struct mst_page *page);
 
 /* The rank: the next turn begins, with what was counted until now. */
 void mst_page_turn(struct mst_page *page, enum mst_page_phase phase);
+
+/* The last step that was reported in it, or in an attempt before; MST_PAGE_NO_STEP: none. */
+int64_t mst_page_reached(const struct mst_page *page);
+
+/* The rank: an attempt begins, before `generation` is that of the attempt; and its first step. */
+void mst_page_attempt(struct mst_page *page);
+void mst_page_first_step(struct mst_page *page, int64_t step);
 
 /* The rank: its function's thread begins to wait in muster for something (NULL: it has no name),
  * and is done with that. They do not nest. */

@@ -64,6 +64,7 @@ static const struct mst_field progress_rows[] = {
     ROW(12, UINT32, behind, behind),
     ROW(13, UINT32, slower, slower),
     ROW(14, BOOL, straggler, straggler),
+    ROW(15, UINT32, repeated, repeated),
 };
 #undef OF
 static const struct mst_message progress_message = {.name = "Progress",

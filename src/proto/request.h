@@ -176,6 +176,7 @@ struct mst_rank_progress {
     /* The service's: steps behind the median rank; its work in thousandths of the median, 0: not
      * compared. */
     uint32_t behind, slower;
+    uint32_t repeated; /* steps that an earlier attempt had reported before: those done again */
     bool stepped, straggler;
 };
 

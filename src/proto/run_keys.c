@@ -26,6 +26,12 @@ static bool take_number(struct mst_slice *text, uint32_t most, uint32_t *out)
     return mst_run_number_read(mst_slice_cut(text, ' '), most, out);
 }
 
+bool mst_run_restarts_read(struct mst_slice value, uint32_t *used_out, uint32_t *most_out)
+{
+    return take_number(&value, UINT32_MAX, used_out) &&
+           mst_run_number_read(value, UINT32_MAX, most_out) && *used_out <= *most_out;
+}
+
 /* "DONE RUNS GONE LIFE", the first three 0 or 1. */
 static bool read_all(struct mst_slice value, struct mst_all *out)
 {

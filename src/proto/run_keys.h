@@ -101,6 +101,12 @@ bool mst_run_stopped_take(struct mst_slice *value, struct mst_run_stopped *out);
  * stays when the node is lost, as its replica does, which is away then. */
 #define MST_RUN_REPLICA_PREFIX "muster/run-replica/"
 
+/* What the first node writes: how many restarts of processes, nodes and groups are used, and how
+ * many the run may use: "USED MAX". */
+#define MST_RUN_RESTARTS_KEY "muster/run-restarts"
+
+bool mst_run_restarts_read(struct mst_slice value, uint32_t *used_out, uint32_t *most_out);
+
 /* A number that is all of the text. */
 bool mst_run_number_read(struct mst_slice text, uint32_t most, uint32_t *out);
 

@@ -177,7 +177,8 @@ static struct mst_item incident_of(const json_t *object, uint64_t since_ms)
         .total = small_in(object, "faults", 0),
         .interrupt_ms = number_in(object, "interrupt_ms", INT64_MAX, 0),
         .gather_ms = number_in(object, "gather_ms", INT64_MAX, 0),
-        .step = json_integer_value(json_object_get(object, "step")),
+        .step = json_integer_value(json_object_get(object, "step")) +
+                (int64_t)number_in(object, "repeated", UINT32_MAX, 0),
         .who = {.role = role_in(object),
                 .index = small_in(object, "index", MST_INDEX_ANY),
                 .rank = small_in(object, "rank", MST_RANK_NONE),

@@ -8,6 +8,7 @@
 #include "view/brief.h"
 #include "view/clusters.h"
 #include "view/json.h"
+#include "view/left.h"
 #include "view/plain.h"
 #include "view/preemption.h"
 #include "view/replicas.h"
@@ -28,6 +29,7 @@ void mst_status_fini(struct mst_status *status)
     mst_items_fini(&status->plain);
     mst_items_fini(&status->stopped);
     mst_items_fini(&status->replicas);
+    mst_items_fini(&status->restarts);
 }
 
 const struct mst_item *mst_status_job(const struct mst_status *status)
@@ -635,6 +637,7 @@ static json_t *status_json(const struct mst_status *status, bool brief)
 
     mst_story_of(&status->history, &story);
     good = put(object, "verdict", verdict_json(status)) &&
+           put(object, "restarts_left", mst_left_json(&status->restarts)) &&
            put(object, "lost_ms", number_json(story.away_ms)) &&
            put(object, "address", text_json(mst_slice_text(status->address))) &&
            put(object, "service", service_json(status)) &&

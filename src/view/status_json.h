@@ -18,6 +18,7 @@ struct mst_status {
     struct mst_items plain;      /* and under MST_RUN_PLAIN_PREFIX */
     struct mst_items stopped;    /* and under MST_RUN_STOPPED_PREFIX */
     struct mst_items replicas;   /* and under MST_RUN_REPLICA_PREFIX */
+    struct mst_items restarts;   /* and MST_RUN_RESTARTS_KEY */
 };
 
 /* Ends with a newline; the caller frees it. NULL: no memory. */

@@ -23,6 +23,13 @@ static bool grows(const struct mst_item *incident)
            incident->total == 0 && incident->expected > incident->arrived;
 }
 
+uint64_t mst_story_repeated(const struct mst_item *incident)
+{
+    return incident->incident == MST_INCIDENT_SEALED && incident->step > 0
+               ? (uint64_t)incident->step
+               : 0;
+}
+
 /* How many faults and losses of a generation this one tells. */
 static uint64_t told(const struct mst_item *incident)
 {
@@ -68,16 +75,20 @@ static uint64_t interrupted_ms(const struct mst_story *story, const struct mst_i
     return moment_ms > took_ms ? moment_ms - took_ms : 0;
 }
 
-/* Since the loss that no generation has followed; the age: there is none. */
-static uint64_t last_end_ms(const struct mst_story *story, const struct mst_items *history,
-                            size_t after)
+/* The loss that no generation has followed. NULL: there is none. */
+static const struct mst_item *last_end(const struct mst_items *history, size_t after)
 {
     for (size_t i = after; i < history->count; i++) {
         if (ends(&history->items[i])) {
-            return mst_story_moment_ms(story, &history->items[i]);
+            return &history->items[i];
         }
     }
-    return story->age_ms;
+    return NULL;
+}
+
+static uint64_t end_ms(const struct mst_story *story, const struct mst_item *end)
+{
+    return end ? mst_story_moment_ms(story, end) : story->age_ms;
 }
 
 /* Whether it is of fewer ranks than another one before. */
@@ -106,16 +117,19 @@ bool mst_story_gap(const struct mst_story *story, const struct mst_items *histor
             while (sealed > 0 && history->items[sealed - 1].incident != MST_INCIDENT_SEALED) {
                 sealed--;
             }
-            out->from_ms = sealed > 0 ? last_end_ms(story, history, sealed) : story->age_ms;
+            out->of = sealed > 0 ? last_end(history, sealed) : NULL;
+            out->from_ms = end_ms(story, out->of);
             out->to_ms = story->age_ms;
         } else if (!last && incident->incident == MST_INCIDENT_SEALED && out->idle) {
+            out->of = incident;
             out->from_ms = interrupted_ms(story, incident);
             out->to_ms = mst_story_moment_ms(story, incident);
         } else if (!last && incident->incident == MST_INCIDENT_SEALED && is_fewer(walk, incident)) {
             next = next_sealed(history, i + 1);
+            out->of = incident;
             out->from_ms = mst_story_moment_ms(story, incident);
             out->to_ms = next < history->count ? interrupted_ms(story, &history->items[next])
-                                               : last_end_ms(story, history, i + 1);
+                                               : end_ms(story, last_end(history, i + 1));
         }
         if (out->to_ms > out->from_ms) {
             walk->at++;
@@ -145,6 +159,7 @@ void mst_story_of(const struct mst_items *history, struct mst_story *out)
         out->lost += losses(incident);
         out->groups += incident->incident == MST_INCIDENT_GROUP;
         out->services += incident->incident == MST_INCIDENT_SERVICE;
+        out->repeated += mst_story_repeated(incident);
         listed += told(incident);
         if (incident->incident == MST_INCIDENT_SEALED) {
             out->away_ms += incident->interrupt_ms + incident->gather_ms;
@@ -212,6 +227,10 @@ static void sealed(struct mst_text *text, const struct mst_item *incident)
         mst_text_add(text, " until the first rank was out of its function, ");
         seconds(text, incident->gather_ms);
         mst_text_add(text, " until all were there");
+    }
+    if (mst_story_repeated(incident) > 0) {
+        mst_text_format(text, "; %" PRIu64 " step%s repeated", mst_story_repeated(incident),
+                        mst_plural(mst_story_repeated(incident)));
     }
 }
 

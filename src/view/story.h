@@ -19,6 +19,7 @@ struct mst_story {
                             from the loss that nothing followed until now */
     uint64_t groups;     /* how often all processes were started anew */
     uint64_t services;   /* how often the service began again */
+    uint64_t repeated; /* steps that were done again after restarts, as far as ranks report them */
 };
 
 void mst_story_of(const struct mst_items *history, struct mst_story *out);
@@ -34,7 +35,8 @@ struct mst_story_walk { /* begins as {0} */
 };
 struct mst_story_gap {
     uint64_t from_ms, to_ms;
-    bool idle; /* no generation: the ranks were interrupted */
+    bool idle;                 /* no generation: the ranks were interrupted */
+    const struct mst_item *of; /* why: the generation after it, or that of fewer; the last loss */
 };
 bool mst_story_gap(const struct mst_story *story, const struct mst_items *history,
                    struct mst_story_walk *walk, struct mst_story_gap *out);
@@ -46,6 +48,9 @@ void mst_story_advice(struct mst_text *text, const struct mst_items *history,
 
 /* One sentence without a full stop: "rank 1 (#1) on b2 was killed by signal 9 (Killed)". */
 void mst_story_sentence(struct mst_text *text, const struct mst_item *incident);
+
+/* How many steps were done again in this generation; 0: none, not known, or it is no generation. */
+uint64_t mst_story_repeated(const struct mst_item *incident);
 
 /* When it happened: since the first incident. Pages of the list are of different moments. */
 uint64_t mst_story_moment_ms(const struct mst_story *story, const struct mst_item *incident);

@@ -4,6 +4,8 @@
 #include "proto/words.h"
 #include "view/json.h"
 
+#define GAPS_MAX 512u
+
 /* Of a process that an incident names. */
 static bool put_who(json_t *object, const struct mst_who *who)
 {
@@ -35,6 +37,7 @@ static json_t *sentence_json(const struct mst_item *incident)
 json_t *mst_story_incident_json(const struct mst_item *incident)
 {
     json_t *object = json_object();
+    uint64_t repeated = mst_story_repeated(incident);
     bool good = mst_json_put(object, "number", mst_json_number(incident->revision)) &&
                 mst_json_put(object, "what", json_string(mst_story_word(incident))) &&
                 mst_json_put(object, "ago_ms", mst_json_number(incident->who.heard_ms)) &&
@@ -49,7 +52,8 @@ json_t *mst_story_incident_json(const struct mst_item *incident)
                 mst_json_put(object, "faults", mst_json_number(incident->total)) &&
                 mst_json_put(object, "interrupt_ms", mst_json_number(incident->interrupt_ms)) &&
                 mst_json_put(object, "gather_ms", mst_json_number(incident->gather_ms)) &&
-                mst_json_put(object, "step", json_integer(incident->step)) &&
+                mst_json_put(object, "step", json_integer(repeated > 0 ? 0 : incident->step)) &&
+                mst_json_put(object, "repeated", mst_json_number(repeated)) &&
                 mst_json_put(object, "sentence", sentence_json(incident));
 
     if (!good) {
@@ -67,6 +71,32 @@ static json_t *incidents_json(const struct mst_items *history, uint64_t after)
         if (history->items[i].revision > after) {
             mst_json_append(&list, mst_story_incident_json(&history->items[i]));
         }
+    }
+    return list;
+}
+
+/* The last of them: a history may be long, and a page asks each second. */
+static json_t *gaps_json(const struct mst_items *history, const struct mst_story *story)
+{
+    struct mst_story_walk walk = {0};
+    struct mst_story_gap gap;
+    json_t *list = json_array();
+
+    while (mst_story_gap(story, history, &walk, &gap)) {
+        json_t *object = json_object();
+        bool good = mst_json_put(object, "from_ms", mst_json_number(gap.from_ms)) &&
+                    mst_json_put(object, "to_ms", mst_json_number(gap.to_ms)) &&
+                    mst_json_put(object, "idle", json_boolean(gap.idle)) &&
+                    mst_json_put(object, "number", mst_json_number(gap.of->revision));
+
+        if (json_array_size(list) == GAPS_MAX) {
+            (void)json_array_remove(list, 0);
+        }
+        if (!good) {
+            json_decref(object);
+            object = NULL;
+        }
+        mst_json_append(&list, object);
     }
     return list;
 }
@@ -89,6 +119,8 @@ char *mst_story_json(const char *job, const struct mst_items *history, uint64_t 
            mst_json_put(object, "without_ms", mst_json_number(story.without_ms)) &&
            mst_json_put(object, "group_restarts", mst_json_number(story.groups)) &&
            mst_json_put(object, "service_restarts", mst_json_number(story.services)) &&
+           mst_json_put(object, "steps_repeated", mst_json_number(story.repeated)) &&
+           mst_json_put(object, "without", gaps_json(history, &story)) &&
            mst_json_put(object, "incidents", incidents_json(history, after));
     if (!good) {
         json_decref(object);

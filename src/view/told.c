@@ -7,8 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "proto/words.h"
 #include "view/json.h"
 #include "view/kept.h"
+#include "view/left.h"
 #include "view/span.h"
 #include "view/story_json.h"
 
@@ -17,6 +19,7 @@
 void mst_told_fini(struct mst_told *told)
 {
     mst_items_fini(&told->history);
+    mst_items_fini(&told->restarts);
     json_decref(told->run);
     told->run = NULL;
 }
@@ -51,15 +54,35 @@ static void add_counts(struct mst_text *text, const struct mst_story *story)
         mst_text_format(text, ", lost %" PRIu64 " process%s", story->lost,
                         story->lost == 1 ? "" : "es");
     }
+    if (story->repeated > 0) {
+        mst_text_format(text, ", repeated %" PRIu64 " step%s", story->repeated,
+                        mst_plural(story->repeated));
+    }
     if (story->unlisted > 0) {
         mst_text_format(text, ", and %" PRIu64 " more fault%s", story->unlisted,
                         story->unlisted == 1 ? " or loss" : "s or losses");
     }
 }
 
+/* As the run says while it runs, or has said in its report. */
+static bool restarts_left(const struct mst_told *told, struct mst_left *out)
+{
+    const json_t *report = json_object_get(told->run, "report");
+    json_int_t used = json_integer_value(json_object_get(report, "restarts"));
+    json_int_t most = json_integer_value(json_object_get(report, "max_restarts"));
+
+    if (!report) {
+        return mst_left_of(&told->restarts, out);
+    }
+    *out = (struct mst_left){.left = (uint32_t)(most - used), .of = (uint32_t)most};
+    return used >= 0 && used <= most && most <= INT32_MAX;
+}
+
 void mst_told_verdict(struct mst_text *text, const struct mst_told *told,
                       const struct mst_story *story)
 {
+    struct mst_left left;
+
     if (told->history.count == 0) {
         mst_text_add(text, "nothing is remembered");
         return;
@@ -75,6 +98,10 @@ void mst_told_verdict(struct mst_text *text, const struct mst_told *told,
         mst_text_add(text, story->away_ms > 0 ? ", " : "; ");
         add_cost(text, story->without_ms, story->age_ms);
         mst_text_add(text, " of it without all ranks");
+    }
+    if (restarts_left(told, &left)) {
+        mst_text_format(text, "; %" PRIu32 " of %" PRIu32 " restart%s left", left.left, left.of,
+                        mst_plural(left.of));
     }
     if (!story->from_the_start) {
         mst_text_add(text, "; what came before is not remembered");
@@ -297,10 +324,13 @@ char *mst_told_json(const struct mst_told *told)
     struct mst_text text = mst_text_in(advice, sizeof advice);
     char *line = mst_story_json(told->job, &told->history, 0);
     json_t *object = line ? json_loads(line, JSON_ALLOW_NUL, NULL) : NULL;
+    struct mst_left left;
 
     free(line);
     mst_told_advice(&text, told);
     if (!mst_json_put(object, "advice", text_or_null(&text)) ||
+        !mst_json_put(object, "restarts_left",
+                      restarts_left(told, &left) ? json_integer(left.left) : json_null()) ||
         !mst_json_put(object, "run", run_json(told))) {
         json_decref(object);
         return NULL;

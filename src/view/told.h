@@ -11,9 +11,10 @@
 
 struct mst_told {
     const char *job;
-    struct mst_items history; /* ages are until its end */
-    json_t *run;              /* what its file has; NULL: a service answered, or a record */
-    bool runs;                /* of a file: the run that began it lives */
+    struct mst_items history;  /* ages are until its end */
+    struct mst_items restarts; /* MST_RUN_RESTARTS_KEY of the job, if a service answered */
+    json_t *run;               /* what its file has; NULL: a service answered, or a record */
+    bool runs;                 /* of a file: the run that began it lives */
 };
 
 /* The caller frees each. NULL: no memory. */

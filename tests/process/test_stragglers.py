@@ -135,6 +135,30 @@ def test_a_rank_that_falls_behind_is_seen(pace):
     assert ranks[2]["step"] < ranks[0]["step"]
 
 
+def test_steps_that_a_restart_repeats_are_told(pace, muster):
+    """A rank of three whose loop begins at step 0 each time is killed, and replaced. `muster why` says how
+    many steps the restart repeats: all that were done until then, of the rank that was farthest.
+    [generations / What happened to a job]"""
+    run = pace("barrier", 99, 0, "--min-size", "3", size=3)
+    until(lambda: step_of(run) >= 4)
+    pids = {one["index"]: one["pid"] for one in status_of(run)["members"] if one["role"] == "rank"}
+    os.kill(pids[1], signal.SIGKILL)
+    steps = lambda: [int(line.rsplit(" ", 1)[1]) for line in run.out.having("step ")]
+    until(lambda: 0 in steps()[1:])
+    reached = steps()[steps().index(0, 1) - 1]
+
+    def told():
+        story = json.loads(muster("why", "-j", run.job, "--json").stdout)
+        return story if story["steps_repeated"] else None
+
+    story = until(told, lambda: "\n".join(run.log.lines))
+    assert reached + 1 <= story["steps_repeated"] <= reached + 2  # a rank may be one step ahead of rank 0
+    restarted = story["incidents"][-1]
+    assert (restarted["what"], restarted["repeated"]) == ("restarted", story["steps_repeated"])
+    assert restarted["sentence"].endswith(f"; {story['steps_repeated']} steps repeated")
+    assert f", repeated {story['steps_repeated']} steps, in " in muster("why", "-j", run.job).stdout
+
+
 def test_the_seconds_of_an_incident_are_those_that_why_tells(spawn, muster):
     """A rank is killed and replaced. The metrics have the time without all ranks under its cause, the
     same that `muster why` tells, and the goodput is less than 1 by its share. [generations / What

@@ -14,6 +14,8 @@ import pytest
 from restarting import job, pids  # noqa: F401
 from running import service_of, until
 
+MAX_RESTARTS = 4
+
 
 @pytest.fixture
 def why(muster):
@@ -31,18 +33,19 @@ def told(why, name):
     return json.loads(why(name, "--json"))
 
 
-def test_a_kill_is_told_with_what_it_cost(job, why):
-    """A rank is killed and replaced. The story says who, why, and how long it took until all were
-    there: no longer than the test saw, from the kill to the last rank in its function, and no shorter
+def test_a_kill_is_told_with_what_it_cost(job, muster, why):
+    """A rank is killed and replaced. The story says who, why, how many restarts are left, and how long it
+    took until all were there: no longer than the test saw, from the kill to the last rank in its function, and no shorter
     than from the first rank that heard of it to the last. [generations / What happened to a job]"""
     name = "why-kill"
-    job.run(3, "--job", name, "--min-size", "3")
+    job.run(3, "--job", name, "--min-size", "3", "--max-restarts", MAX_RESTARTS)
     ranks = job.entered(3, generation=1)
     assert [incident["what"] for incident in told(why, name)["incidents"]] == ["started"]
     mark = job.mark()
     killed_at = time.monotonic()
     os.kill(ranks[1].pid, signal.SIGKILL)
     again = job.entered(3, mark, generation=2)
+    until(lambda: told(why, name)["restarts_left"] == MAX_RESTARTS - 1)
     story = told(why, name)
     started, lost, restarted = story["incidents"]
     assert (started["what"], started["after"], started["number"]) == ("started", 3, 1)
@@ -58,7 +61,9 @@ def test_a_kill_is_told_with_what_it_cost(job, why):
     assert story["restart_ms"] <= 1000 * (max(event.at for event in again) - killed_at) + 2
     lines = why(name).splitlines()
     assert lines[0].startswith("job why-kill: restarted 1 time, lost 1 process, in ")
-    assert lines[0].endswith("%) of it in restarts")
+    left = json.loads(muster("status", "-j", name, "--json").stdout)["restarts_left"]
+    assert left == MAX_RESTARTS - 1
+    assert lines[0].endswith(f"%) of it in restarts; {left} of {MAX_RESTARTS} restarts left")
     cost = story["restart_ms"]
     assert (f"; {cost} ms (" if cost < 1000 else f"; {(cost + 50) // 100 / 10} s (") in lines[0]
     assert lines[-1].startswith("what to do: ")

@@ -134,6 +134,38 @@ static void a_worker_ends_no_generation(struct fixture *f)
     EXPECT_INT(f, item(reply, 2).total, 0);
 }
 
+static void report_repeated(struct fixture *f, struct client *agent, uint64_t generation,
+                            uint32_t steps)
+{
+    const struct mst_rank_progress progress = {
+        .index = 0, .pid = 1000, .generation = generation, .stepped = true, .repeated = steps};
+
+    (void)fixture_call(
+        f, agent,
+        (struct mst_request){.command = MST_RENEW, .renew = {.progress = &progress, .count = 1}});
+}
+
+/* A rank reports that it does steps again that the generation before had reached. The restart says
+ * how many, the most that any rank reports; what is reported of the first generation, and of one
+ * that is not remembered, is no restart's. */
+static void a_restart_says_how_many_steps_are_repeated(struct fixture *f)
+{
+    const struct mst_reply *reply;
+    struct client agent, rank;
+
+    begin(f, &rank, 1, &agent);
+    report_repeated(f, &agent, 1, 4);
+    seal(f, &rank, 1);
+    report_repeated(f, &agent, 2, 7);
+    report_repeated(f, &agent, 2, 6);
+    report_repeated(f, &agent, 9, 8);
+    reply = history(f, &rank, 0);
+    EXPECT_INT(f, reply->item_count, 2);
+    EXPECT_INT(f, item(reply, 0).step, 0);
+    EXPECT_INT(f, item(reply, 1).incident, MST_INCIDENT_SEALED);
+    EXPECT_INT(f, item(reply, 1).step, 7);
+}
+
 /* All ranks are lost, and others come in their place. The time from the first loss until all were
  * there is the price of that restart too. */
 static void a_restart_without_survivors_has_its_price(struct fixture *f)
@@ -351,6 +383,7 @@ static void the_next_service_keeps_what_it_has_room_for(struct fixture *f)
 SCENARIO(the_oldest_are_forgotten)
 SCENARIO(losses_of_workers_have_no_limit_of_a_generation)
 SCENARIO(a_worker_ends_no_generation)
+SCENARIO(a_restart_says_how_many_steps_are_repeated)
 SCENARIO(a_restart_without_survivors_has_its_price)
 SCENARIO(too_few_is_told_once)
 SCENARIO(no_cursor_is_behind_all)
@@ -381,6 +414,7 @@ int main(void)
         cmocka_unit_test(run_the_oldest_are_forgotten),
         cmocka_unit_test(run_losses_of_workers_have_no_limit_of_a_generation),
         cmocka_unit_test(run_a_worker_ends_no_generation),
+        cmocka_unit_test(run_a_restart_says_how_many_steps_are_repeated),
         cmocka_unit_test(run_a_restart_without_survivors_has_its_price),
         cmocka_unit_test(run_too_few_is_told_once),
         cmocka_unit_test(run_no_cursor_is_behind_all),

@@ -245,6 +245,7 @@ static void make_progress(struct message_generator *generator, struct mst_rank_p
         .section = bytes_of(generator),
         .behind = number32(generator),
         .slower = number32(generator),
+        .repeated = number32(generator),
         .stepped = coin(generator),
         .straggler = coin(generator),
     };
@@ -565,7 +566,8 @@ static bool progress_equal(const struct mst_rank_progress *a, const struct mst_r
            a->generation == b->generation && a->step == b->step && a->rate == b->rate &&
            a->quiet_ms == b->quiet_ms && a->work_us == b->work_us && a->share == b->share &&
            mst_slice_equal(a->section, b->section) && a->behind == b->behind &&
-           a->slower == b->slower && a->stepped == b->stepped && a->straggler == b->straggler;
+           a->slower == b->slower && a->repeated == b->repeated && a->stepped == b->stepped &&
+           a->straggler == b->straggler;
 }
 
 static bool renewals_equal(const struct mst_request *a, const struct mst_request *b)

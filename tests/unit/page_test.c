@@ -283,6 +283,42 @@ static void a_short_slice_is_asked_for_or_done_without(void **state)
     kernel.stands_in = false;
 }
 
+/* An attempt begins with a step that one before it had reached. The page says how many steps are
+ * done again; of a first attempt, and of one that goes on behind the last step, none. A process
+ * that is started in the place of another one knows from its agent how far that one was.
+ * [generations / What happened to a job] */
+static void an_attempt_says_how_many_steps_it_does_again(void **state)
+{
+    struct mst_page *page, *next;
+    int fds[2];
+
+    (void)state;
+    assert_int_equal(mst_page_create(&page, &fds[0]), MUSTER_OK);
+    assert_int_equal(mst_page_create(&next, &fds[1]), MUSTER_OK);
+    assert_true(mst_page_reached(page) == MST_PAGE_NO_STEP); /* it was in no attempt */
+    mst_page_attempt(page);
+    page->generation = 1;
+    mst_page_first_step(page, 5);
+    assert_int_equal(page->repeated, 0);
+    page->step = 9;
+    mst_page_attempt(page);
+    page->generation = 2;
+    mst_page_first_step(page, 7);
+    assert_int_equal(page->repeated, 3); /* 7, 8 and 9 */
+    mst_page_attempt(page);              /* it came to no step */
+    assert_int_equal(page->repeated, 0);
+    mst_page_first_step(page, 10);
+    assert_int_equal(page->repeated, 0);
+    next->reached = mst_page_reached(page);
+    mst_page_attempt(next);
+    mst_page_first_step(next, 0);
+    assert_int_equal(next->repeated, 10);
+    mst_page_unmap(page);
+    mst_page_unmap(next);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_page_of_an_older_agent_is_taken),
         cmocka_unit_test(a_wait_is_named_as_far_as_there_is_room),
         cmocka_unit_test(a_short_slice_is_asked_for_or_done_without),
+        cmocka_unit_test(an_attempt_says_how_many_steps_it_does_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

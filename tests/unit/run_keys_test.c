@@ -282,6 +282,22 @@ static void stopped_ranks_are_read_one_by_one(void **state)
     assert_false(mst_run_stopped_take(&value, &one));
 }
 
+/* The first node says how many restarts are used, and of how many. What is no such pair, or more
+ * than there may be, is refused. [program / muster why] */
+static void restarts_are_read_as_a_pair(void **state)
+{
+    static const char *const no_pairs[] = {"", "1", "1 ", " 1", "1 x", "3 2", "-1 2", "1 2 3"};
+    uint32_t used, most;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof no_pairs / sizeof no_pairs[0]; i++) {
+        assert_false(mst_run_restarts_read(mst_slice_text(no_pairs[i]), &used, &most));
+    }
+    assert_true(mst_run_restarts_read(mst_slice_text("2 3"), &used, &most));
+    assert_true(used == 2 && most == 3);
+    assert_true(mst_run_restarts_read(mst_slice_text("0 0"), &used, &most));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_node_that_is_none_is_refused),
         cmocka_unit_test(ranks_without_muster_are_read_one_by_one),
         cmocka_unit_test(stopped_ranks_are_read_one_by_one),
+        cmocka_unit_test(restarts_are_read_as_a_pair),
         cmocka_unit_test(ranks_that_wait_are_read_line_by_line),
     };
 

@@ -55,8 +55,12 @@ static void expect(struct mst_item incident, const char *word, const char *sente
  * ranks there were before and are now. */
 static void a_generation_says_how_it_began(void **state)
 {
+    struct mst_item again = sealed(4, 4, 1);
+
     (void)state;
     expect(sealed(0, 1, 0), "started", "started with 1 rank, generation 7");
+    again.step = 1;
+    expect(again, "restarted", "restarted with 4 of 4 ranks, generation 7; 1 step repeated");
     expect(sealed(4, 4, 1), "restarted", "restarted with 4 of 4 ranks, generation 7");
     expect(sealed(4, 3, 1), "restarted", "restarted with 3 of 4 ranks, generation 7");
     expect(sealed(3, 5, 1), "restarted", "restarted, and grew from 3 to 5 ranks, generation 7");
@@ -151,7 +155,8 @@ static struct mst_item at(struct mst_item incident, uint64_t ago_ms, uint64_t to
 }
 
 static void expect_gap(const struct mst_story *story, const struct mst_items *history,
-                       struct mst_story_walk *walk, uint64_t from_ms, uint64_t to_ms, bool idle)
+                       struct mst_story_walk *walk, uint64_t from_ms, uint64_t to_ms, bool idle,
+                       const struct mst_item *of)
 {
     struct mst_story_gap gap;
 
@@ -159,6 +164,7 @@ static void expect_gap(const struct mst_story *story, const struct mst_items *hi
     assert_int_equal(gap.from_ms, from_ms);
     assert_int_equal(gap.to_ms, to_ms);
     assert_int_equal(gap.idle, idle);
+    assert_ptr_equal(gap.of, of);
 }
 
 /* Ranks are lost, and the others go on without them for a while; at the end none goes on. The time
@@ -178,10 +184,10 @@ static void time_without_all_ranks_is_added_up(void **state)
     mst_story_of(&history, &story);
     assert_int_equal(story.away_ms, 150);
     assert_int_equal(story.without_ms, 100 + 250 + 50 + 30);
-    expect_gap(&story, &history, &walk, 200, 300, true);
-    expect_gap(&story, &history, &walk, 300, 550, false);
-    expect_gap(&story, &history, &walk, 550, 600, true);
-    expect_gap(&story, &history, &walk, 970, 1000, true);
+    expect_gap(&story, &history, &walk, 200, 300, true, &items[2]);
+    expect_gap(&story, &history, &walk, 300, 550, false, &items[2]);
+    expect_gap(&story, &history, &walk, 550, 600, true, &items[3]);
+    expect_gap(&story, &history, &walk, 970, 1000, true, &items[4]);
     assert_false(mst_story_gap(&story, &history, &walk, &none));
 }
 

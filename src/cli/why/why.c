@@ -12,6 +12,7 @@
 #include "client/shell/items.h"
 #include "launch/kept.h"
 #include "os/own_file.h"
+#include "proto/run_keys.h"
 #include "view/kept.h"
 #include "view/told.h"
 
@@ -23,12 +24,17 @@
 static int ask_service(struct mst_cli *cli, struct mst_cli_place *place, struct mst_told *told)
 {
     struct mst_request request = {.command = MST_HISTORY};
+    struct mst_request restarts = {.command = MST_LIST,
+                                   .list = {.prefix = mst_slice_text(MST_RUN_RESTARTS_KEY)}};
     muster_client *client = NULL;
     struct muster_error err;
     int code = mst_cli_observe(cli, &client, place);
 
-    if (code == MST_CLI_OK && mst_lib_items_collect(client, &request, ANSWER_MS, &told->history,
-                                                    &err, "read the history") != MUSTER_OK) {
+    if (code == MST_CLI_OK &&
+        (mst_lib_items_collect(client, &request, ANSWER_MS, &told->history, &err,
+                               "read the history") != MUSTER_OK ||
+         mst_lib_items_collect(client, &restarts, ANSWER_MS, &told->restarts, &err,
+                               "list the restarts left") != MUSTER_OK)) {
         code = mst_cli_fail_with(cli, &err);
     }
     told->job = place->job;

@@ -148,6 +148,7 @@ bool mst_pace_report(const struct mst_pace *pace, const struct mst_page *page,
                         : (int64_t)(pace->last.pings - atomic_load(&page->start_pings)),
         .stepped = stepped,
         .rate = rate_of(pace, stepped),
+        .repeated = stepped ? clamp(atomic_load(&page->repeated)) : 0,
         .quiet_ms = clamp((pace->looked_ns - pace->quiet_ns) / NS_PER_MS),
     };
     if (atomic_load(&page->section) % 2 != 0) {

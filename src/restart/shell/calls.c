@@ -88,6 +88,7 @@ muster_status muster_restart_step(muster_restart *restart, int64_t step)
     if (step > best) {
         if (best == MST_RUN_NO_STEP) {
             atomic_store_explicit(&restart->first_step, step, memory_order_relaxed);
+            mst_page_first_step(page, step);
         }
         atomic_store_explicit(&restart->best_step, step, memory_order_relaxed);
     }

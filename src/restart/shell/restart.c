@@ -456,7 +456,7 @@ static void attempt_open(struct muster_restart *restart)
     atomic_store_explicit(&restart->best_step, MST_RUN_NO_STEP, memory_order_relaxed);
     atomic_store_explicit(&restart->page->rank, restart->view.rank, memory_order_relaxed);
     atomic_store_explicit(&restart->page->ranks, restart->view.size, memory_order_relaxed);
-    atomic_store_explicit(&restart->page->step, MST_PAGE_NO_STEP, memory_order_relaxed);
+    mst_page_attempt(restart->page);
     atomic_store_explicit(&restart->page->generation, restart->view.generation,
                           memory_order_relaxed);
     show_phase(restart, MST_PHASE_BEFORE);

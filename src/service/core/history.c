@@ -363,6 +363,24 @@ void mst_history_straggler(const struct mst_member *member, uint32_t slower, int
     }
 }
 
+void mst_history_repeated(struct mst_job *job, uint64_t generation, uint32_t steps)
+{
+    const struct mst_history *history = &job->history;
+
+    for (uint32_t i = history->count; i > 0; i--) {
+        struct mst_incident *incident = mst_history_at(history, i - 1);
+
+        if (incident->kind == MST_INCIDENT_SEALED && incident->generation == generation &&
+            incident->before > 0) {
+            if (incident->step < (int64_t)steps) {
+                incident->step = steps;
+                known(job);
+            }
+            return;
+        }
+    }
+}
+
 void mst_history_key(struct mst_job *job, const struct mst_key *key)
 {
     const struct mst_slice prefix = mst_slice_text(MST_RUN_KEY_PREFIX);

@@ -26,7 +26,7 @@ struct mst_incident {
                         one */
     /* SEALED: the faults and losses of the generation that ended. STRAGGLER: how slow, 1/1000. */
     uint32_t total;
-    int64_t step;          /* SAVED, STRAGGLER */
+    int64_t step; /* SAVED, STRAGGLER. SEALED: how many steps are done again in it; 0: not known */
     uint64_t interrupt_ns; /* SEALED: from the interruption to the first arrival at the seal */
     uint64_t gather_ns;    /* SEALED: from there to the sealing */
     struct mst_blob *host, *text;
@@ -58,6 +58,8 @@ void mst_history_preempt(struct mst_job *job, const struct mst_key *key,
                          const struct mst_preempt_name *name);
 /* Its work in a step in thousandths of the median, and the step that it reached. */
 void mst_history_straggler(const struct mst_member *member, uint32_t slower, int64_t step);
+/* So many steps are done again by a rank of that generation. */
+void mst_history_repeated(struct mst_job *job, uint64_t generation, uint32_t steps);
 /* A key was stored: one by which a run starts all its processes anew. */
 void mst_history_key(struct mst_job *job, const struct mst_key *key);
 void mst_history_resumed(struct mst_core *core); /* the service began again */

@@ -54,6 +54,10 @@ static void keep(struct mst_member *member, const struct mst_rank_progress *repo
         memcpy(kept->section, report->section.data, size);
     }
     kept->section_size = (uint8_t)size;
+    if (report->repeated > kept->repeated) {
+        kept->repeated = report->repeated;
+        mst_history_repeated(member->job, report->generation, report->repeated);
+    }
 }
 
 /* ---- comparing ---- */
@@ -304,6 +308,7 @@ bool mst_progress_fill(const struct mst_member *member, struct mst_rank_progress
                                       .section = mst_slice_of(kept->section, kept->section_size),
                                       .behind = kept->behind,
                                       .slower = kept->slower,
+                                      .repeated = kept->repeated,
                                       .stepped = kept->stepped,
                                       .straggler = kept->straggler && is_fresh(member)};
     return true;

@@ -29,7 +29,8 @@ struct mst_progress_kept {
     int64_t step;
     uint32_t rate, quiet_ms, work_us, share, behind, slower;
     uint32_t rank; /* while ranks are compared */
-    uint8_t work;  /* enum mst_work */
+    uint32_t repeated;
+    uint8_t work; /* enum mst_work */
     bool stepped, straggler;
     bool remembered; /* as an incident of the job */
     uint8_t section_size;

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "launch/left.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/job.h"
+#include "proto/run_keys.h"
+
+void mst_left_begin(struct mst_run_job *job)
+{
+    job->left = (struct mst_note){.owned = true, .key = MST_RUN_RESTARTS_KEY};
+}
+
+void mst_left_look(struct mst_run_job *job)
+{
+    bool restarts = job->places.uses_muster || job->options->restarts_given != 0;
+    char value[MST_RUN_VALUE_ROOM];
+
+    if (!restarts || !job->nodes.first || job->nodes.joining || job->nodes.rejoins ||
+        job->end.closing) {
+        return;
+    }
+    (void)snprintf(value, sizeof value, "%" PRIu32 " %" PRIu32, job->places.restarts,
+                   job->options->max_restarts);
+    if (strcmp(value, job->left.value) != 0) {
+        mst_session_write(&job->session, &job->left, value);
+    }
+}
