@@ -272,6 +272,31 @@ def test_a_kill_is_on_the_page(job, page):  # noqa: F811
     job.ended()
 
 
+@needs_browser
+def test_time_with_fewer_ranks_is_on_the_page(job, page):  # noqa: F811
+    """A rank of three is killed for which no restart is left, and two go on. The timeline has a band for
+    the restart and a paler one for the time with two ranks, which grows while they run."""
+    job.run(3, "--job", "page-fewer", *FLAGS, "2", "--max-restarts", "0")
+    entered = job.entered(3, generation=1)
+    shown = page(url_of(job.runner))
+    mark = job.mark()
+    os.kill(entered[1].pid, signal.SIGKILL)
+    again = job.entered(2, mark, generation=2)
+    says = lambda: shown.browser.run("return [...document.querySelectorAll('.fewer')].map((band) => band.dataset.says)")
+    shown.browser.until(lambda: len(says()) == 1)
+    first = says()
+    assert re.fullmatch(r"without all ranks for \d.*: restarted with 2 of 3 ranks, generation 2.*", first[0])
+    shown.browser.until(lambda: says() != first)
+    gaps = story(shown.url)["without"]
+    assert [gap["idle"] for gap in gaps[-2:]] in ([True, False], [False])  # a restart may take no whole millisecond
+    assert len({gap["number"] for gap in gaps}) == 1
+    bands = shown.browser.run("return document.querySelectorAll('.band').length")
+    assert bands == len(gaps)
+    shown.in_order()
+    job.order(again, "ok")
+    job.finish(2)
+
+
 def socket_name():
     return os.uname().nodename
 
@@ -380,6 +405,65 @@ def test_the_page_goes_on_when_the_service_was_killed(job, page):  # noqa: F811
     job.order(entered, "ok")
     job.finish(2)
     job.ended()
+
+
+@needs_browser
+def test_a_plain_program_that_begins_anew_is_on_the_page(spawn, page, env, tmp_path):
+    """A program without muster fails once, and all its processes are started anew. The page says so with
+    the reason, shows its ranks as running without muster, and how many restarts are left."""
+    once = f"test -e {tmp_path}/again || {{ sleep 600 & echo $! >{tmp_path}/pid; wait; exit 3; }}; exec sleep 600"
+    run = spawn("run", "-n", 2, "-j", "page-plain", "--http", "127.0.0.1:0", "--max-restarts", "2", "--", "sh", "-c", once,
+                env=env)
+    shown = page(url_of(run))
+    both = ["rank #0: without muster", "rank #1: without muster"]
+    shown.browser.until(lambda: sorted(shown.places()) == both)
+    (tmp_path / "again").touch()
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    shown.names(["all processes are to begin anew (1)"], "all processes are to begin anew (1): #", "ended with status 3")
+    shown.browser.until(lambda: sorted(shown.places()) == both)
+    shown.browser.shows("#facts", "1 left")
+    assert shown.browser.run("return document.querySelector('.sign.bad').textContent") == "↻"
+    shown.in_order()
+    run.process.terminate()
+    run.wait()
+
+
+FASTER = """{ const real = window.fetch;
+window.fetch = async (...args) => {
+  const answer = await real(...args), text = await answer.text();
+  const longer = text.replace(/"((?:ago|age|from|to)_ms)":(\\d+)/g, (_, name, ms) => `"${name}":${ms * 100000}`);
+  return new Response(args[0].startsWith("history") ? longer : text, answer);
+}; }"""
+
+
+@needs_browser
+def test_the_buttons_of_time(served, chromium):
+    """The page is open on a job that is older than an hour: its clock is made to run faster. Two buttons
+    choose the last hour or the whole run. Each says which is chosen, and the whole run has the marks of
+    its beginning, which the last hour has not; of a younger job there are no buttons."""
+    service, url = served("--lease", "10m")
+    with ranks(service, 3):
+        shown = Page(chromium, url)
+        look = shown.browser.run
+        assert look("return document.querySelector('.range').hidden")
+        script = chromium.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FASTER})
+        try:
+            shown = Page(chromium, url)
+            shown.browser.until(lambda: not look("return document.querySelector('.range').hidden"))
+            pressed = lambda: look("return ['hour', 'whole'].map((id) => document.getElementById(id).ariaPressed)")
+            numbers = lambda: look("return [...document.querySelectorAll('#line [data-number]')].map((one) => one.dataset.number)")
+            assert pressed() == ["true", "false"]
+            shown.browser.until(lambda: numbers() == [])
+            look("document.getElementById('whole').click()")
+            assert pressed() == ["false", "true"]
+            assert numbers() == ["1"]
+            shown.browser.shows("#line", "g1")
+            look("document.getElementById('hour').focus(); document.activeElement.click()")
+            assert pressed() == ["true", "false"]
+            assert numbers() == []
+            shown.in_order()
+        finally:
+            chromium.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
 
 
 @needs_browser

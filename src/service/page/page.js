@@ -382,18 +382,9 @@ function ticks(from, to) {
   return found;
 }
 
-function bands(list, now) {
-  const found = [];
-  for (const one of list) {
-    const away = one.interrupt_ms + one.gather_ms;
-    if (away > 0) found.push({from: one.at - away, to: one.at, says: "without all ranks for " + span(away) + ": " + one.sentence});
-  }
-  const last = list.findLastIndex((one) => toneOf(one) === "calm"); // the seal of the present generation
-  const cause = list.slice(last + 1).find((one) => toneOf(one) === "bad");
-  if (cause && (status.present < status.size || status.verdict.kind === "interrupted")) {
-    found.push({from: cause.at, to: now, says: "without all ranks since " + clock(cause.at) + ": " + cause.sentence});
-  }
-  return found;
+function bands(born) {
+  return story.without.map((gap) => ({from: born + gap.from_ms, to: born + gap.to_ms, look: gap.idle ? "band" : "band fewer",
+    says: "without all ranks for " + span(gap.to_ms - gap.from_ms) + ": " + incidents.get(gap.number)?.sentence}));
 }
 
 function showTimes() {
@@ -408,9 +399,9 @@ function showTimes() {
   for (const [at, text] of ticks(from, now)) {
     drawing.append(svg("line", {x1: x(at), x2: x(at), y1: 50, y2: 56}), svg("text", {x: x(at), y: 68, "text-anchor": "middle"}, text));
   }
-  for (const band of bands(list, now)) {
+  for (const band of bands(now - story.age_ms)) {
     if (band.to < from) continue;
-    drawing.append(svg("rect", {class: "band", x: x(band.from), y: 34, width: Math.max(2, x(band.to) - x(band.from)), height: 16,
+    drawing.append(svg("rect", {class: band.look, x: x(band.from), y: 34, width: Math.max(2, x(band.to) - x(band.from)), height: 16,
       "data-says": band.says}));
   }
   let labelled = -99;
