@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import urllib.request
 
 import pytest
@@ -27,8 +28,8 @@ LONG = 5000  # steps: longer than any test
 def pace(spawn, muster, tmp_path):
     """pace(way, slow, percent, flags...) is a run of 8 ranks."""
 
-    def start(way, slow, percent, *flags, size=SIZE, steps=LONG):
-        return Run(spawn, muster, size, *flags, rank=(RANK, way, slow, percent, COMPUTE_MS, steps, tmp_path))
+    def start(way, slow, percent, *flags, size=SIZE, steps=LONG, compute_ms=COMPUTE_MS):
+        return Run(spawn, muster, size, *flags, rank=(RANK, way, slow, percent, compute_ms, steps, tmp_path))
 
     return start
 
@@ -94,6 +95,54 @@ def test_the_slow_rank_of_eight_is_named(pace, muster, way, work):
     assert metrics.value("muster_goodput_ratio", job=run.job) == 1
     why = muster("why", "-j", run.job).stdout
     assert re.search(r"rank 5 \(#5\) on .* is a straggler: its work in a step takes 1\.\d\d times the median", why), why
+
+
+BUSY_MS = 20
+HOGS = 4
+
+
+@pytest.fixture
+def hogs():
+    """Processes that use all of the CPU that they are given, as much as that one has."""
+    kept = []
+
+    def start(cpu):
+        for _ in range(HOGS):
+            kept.append(subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True,
+                                         preexec_fn=lambda: os.sched_setaffinity(0, {cpu})))
+
+    yield start
+    for one in kept:
+        one.kill()
+        one.wait()
+
+
+def test_a_rank_whose_processor_others_use_is_named(pace, muster, hogs):
+    """Of 3 ranks that compute alike, and block elsewhere until all have come, one shares its processor with
+    busy processes of a higher priority. Nothing is declared, and the ranks do not wait in muster: it alone is
+    named, by the time in which its thread ran or waited for a processor."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("one processor: the other ranks would share it with the busy processes too")
+    run = pace("busy", 99, 0, size=3, compute_ms=BUSY_MS)
+    until(lambda: step_of(run) >= 1, lambda: "\n".join(run.log.lines))
+    pids = {one["index"]: one["pid"] for one in status_of(run)["members"] if one["role"] == "rank"}
+    for index, pid in pids.items():
+        os.sched_setaffinity(pid, {cpus[0]} if index == 1 else set(cpus[1:]))
+    os.setpriority(os.PRIO_PROCESS, pids[1], 10)
+    hogs(cpus[0])
+
+    def look():
+        status = status_of(run)
+        return status if status and status["stragglers"] == [1] else None
+
+    status = until(look, lambda: "\n".join(run.log.lines))
+    ranks = progress(status)
+    assert {of["work"] for of in ranks.values()} == {"cpu"}
+    assert ranks[1]["slower"] >= 1.2
+    assert status["verdict"]["kind"] == "straggles" and status["verdict"]["index"] == 1, status["verdict"]
+    why = muster("why", "-j", run.job).stdout
+    assert re.search(r"rank 1 \(#1\) on .* is a straggler: its work in a step takes \d+\.\d\d times the median", why), why
 
 
 def test_no_rank_of_even_ones_is_named(pace):
