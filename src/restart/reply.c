@@ -27,6 +27,17 @@ static enum mst_restart_why end_of(const struct mst_restart *restart,
                : MST_WHY_REPLY;
 }
 
+/* A rank that died in the attempt has no vote in it: it may have stood lower than all that have. */
+static bool all_vote(const struct mst_record_list *records)
+{
+    for (uint32_t i = 0; i < records->count; i++) {
+        if (mst_cause_is_death((enum mst_cause)records->first[i].kind)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* False: the run does not go on, here. */
 static bool decide(struct mst_restart *restart, const struct mst_vote_result *result)
 {
@@ -45,7 +56,8 @@ static bool decide(struct mst_restart *restart, const struct mst_vote_result *re
     if (!result->known || !result->entered) {
         return true;
     }
-    restart->suspect = hung && result->has_lowest && result->lowest == restart->view.index;
+    restart->suspect = hung && result->has_lowest && result->lowest == restart->view.index &&
+                       all_vote(&restart->records);
     if (restart->suspect && again && restart->view.rank != MST_RANK_NONE) {
         mst_restart_fault(restart, MST_CAUSE_FAULT, MUSTER_EFAILED,
                           mst_slice_text("stood lowest in two attempts in a row that made no "

@@ -611,14 +611,15 @@ static void test_records_reach_the_next_entry(void **state)
     mst_restart_free(restart);
 }
 
-static void test_suspect_twice_leaves(void **state)
+/* Of ranks 0 and 1, which vote after each of two attempts that hung, 1 stands lower each time. In
+ * the last one another rank was ended, or none. */
+static struct mst_restart *lowest_twice(bool other_ended)
 {
-    const struct mst_item hung = {.kind = MST_ITEM_FAULT,
-                                  .who = {.cause = MST_CAUSE_SOFT_TIMEOUT, .index = 1}};
+    const struct mst_item faults[] = {
+        {.kind = MST_ITEM_FAULT, .who = {.cause = MST_CAUSE_SOFT_TIMEOUT, .index = 1}},
+        {.kind = MST_ITEM_FAULT, .who = {.cause = MST_CAUSE_HARD_TIMEOUT, .index = 2}}};
     struct mst_restart *restart = running();
-    struct mst_restart_effect effect;
 
-    (void)state;
     for (uint64_t attempt = 1; attempt <= 2; attempt++) {
         struct mst_vote vote = plain_vote(attempt);
         unsigned char mine[MST_VOTE_SIZE], other[MST_VOTE_SIZE];
@@ -626,8 +627,8 @@ static void test_suspect_twice_leaves(void **state)
         struct mst_reply reply = {.status = MUSTER_OK,
                                   .has_view = true,
                                   .view = view_of(attempt + 1, attempt),
-                                  .items = &hung,
-                                  .item_count = 1,
+                                  .items = faults,
+                                  .item_count = attempt == 2 && other_ended ? 2 : 1,
                                   .next = 1};
 
         vote.pings = 3;
@@ -641,6 +642,24 @@ static void test_suspect_twice_leaves(void **state)
             (void)next(restart, MST_RESTART_ENTER);
         }
     }
+    return restart;
+}
+
+static void test_a_rank_that_was_ended_stood_lower(void **state)
+{
+    struct mst_restart *restart = lowest_twice(true);
+
+    (void)state;
+    (void)next(restart, MST_RESTART_ENTER);
+    mst_restart_free(restart);
+}
+
+static void test_suspect_twice_leaves(void **state)
+{
+    struct mst_restart *restart = lowest_twice(false);
+    struct mst_restart_effect effect;
+
+    (void)state;
     effect = next_of(restart, MST_MACHINE_CALL);
     assert_int_equal(effect.head.request->command, MST_FAULT);
     effect = next_of(restart, MST_MACHINE_CALL);
@@ -956,6 +975,7 @@ int main(void)
         TEST(test_abort_ends_all),
         TEST(test_records_reach_the_next_entry),
         TEST(test_suspect_twice_leaves),
+        TEST(test_a_rank_that_was_ended_stood_lower),
         TEST(test_not_well_after_unwinding_leaves),
         TEST(test_completion_too_late_is_a_fault),
         TEST(test_settle_waits_for_more_faults),
