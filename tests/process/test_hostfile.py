@@ -16,7 +16,7 @@ from conftest import Process
 from nodes import missing
 from running import RANK, until
 from terminal import needs_terminal, terminal  # noqa: F401
-from test_nodes import SHORT_LEASE, cluster  # noqa: F401
+from test_nodes import ALONE, SHORT_LEASE, cluster  # noqa: F401
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
 WHY_NOT = missing() or (None if SSHD and shutil.which("ssh") else "needs openssh-server")
@@ -110,7 +110,7 @@ def test_the_cable_of_a_listed_host_is_cut(hosts):
     """The cable of one of three hosts is cut, in a run of two nodes or three. The others go on
     without it, in the same processes, and the run ends well."""
     run = hosts.run("--nnodes", "2:3", "--lease", SHORT_LEASE, "--join-wait", "1s",
-                    "--service-wait", "5s")
+                    "--service-wait", "5s", *ALONE)
     number, before = entered(run, 6)
     hosts.cluster.cable(2, "down")
     number, after = entered(run, 4, after=number)
