@@ -23,7 +23,7 @@ ALONE = ("--max-restarts", 0, "--min-size", 1)
 # From a death until the others are told, at best: a busy machine may delay one of several.
 TOLD_S = 1.0 if sanitized() else 0.1
 # Long enough for a rank that waits for a processor, short enough to wait for.
-HANGS = {"MUSTER_SOFT_TIMEOUT": "1s", "MUSTER_HARD_TIMEOUT": "2s", "MUSTER_GRACE": "1s"}
+HANGS = {"MUSTER_SOFT_TIMEOUT": "3s", "MUSTER_HARD_TIMEOUT": "4s", "MUSTER_GRACE": "1s"}
 # What a sanitizer does with them itself would not be the end of the program.
 CRASHES = "handle_segv=0:handle_abort=0:handle_sigfpe=0:allow_user_segv_handler=1"
 
