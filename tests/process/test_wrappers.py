@@ -21,7 +21,7 @@ from test_agent import kill
 from test_hang import Hangs
 
 RANK = BUILD / "tests" / "process" / "ranks" / "hang"
-QUICK = {"soft": 500, "hard": 1100, "grace": 200}
+QUICK = {"soft": 1800, "hard": 2700, "grace": 200}
 # Each is started with the rank and its arguments.
 WRAPPERS = {
     "shell": ("sh", "-c", '"$0" "$@"; true'),
