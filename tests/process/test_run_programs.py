@@ -42,10 +42,12 @@ def test_ranks_of_several_programs_are_one_generation(muster, tmp_path):
 def test_a_process_is_started_again_with_its_own_program(muster, tmp_path):
     """The process of the second program fails, and the run may restart it. It runs its own program
     again."""
-    mark = tmp_path / "mark"
-    again = f"'{HELLO}' >/dev/null; test -e '{mark}' && echo back || {{ touch '{mark}'; exit 3; }}"
-    done = muster("run", "--no-label", "-n", 1, "--", "sh", "-c", f"'{HELLO}' >/dev/null",
-                  ":", "sh", "-c", again)
+    mark, back = tmp_path / "mark", tmp_path / "back"
+    again = (f"'{HELLO}' >/dev/null; test -e '{mark}' || {{ touch '{mark}'; exit 3; }}; "
+             f"echo back; touch '{back}'")
+    # The first one stays: a newcomer is stopped when all others are done.
+    stays = f"'{HELLO}' >/dev/null; until test -e '{back}'; do sleep 0.05; done"
+    done = muster("run", "--no-label", "-n", 1, "--", "sh", "-c", stays, ":", "sh", "-c", again)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "back\n"
     assert re.search(r"#1\b.* ended with status 3; starting it again", done.stderr)
