@@ -139,9 +139,11 @@ class Client(Process):
         self.kept(key)
 
     def fill(self, name, count, size=3):
-        """Puts one after the other."""
+        """Puts one after the other, and waits as long as it gets on."""
         self.process.stdin.write("".join(f"{name}{i} {size}\n" for i in range(count)))
         self.process.stdin.flush()
+        for i in range(99, count, 100):
+            self.kept(f"{name}{i}")
         self.kept(f"{name}{count - 1}")
 
     def close(self):
