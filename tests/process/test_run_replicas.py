@@ -56,17 +56,20 @@ def leader(cluster, numbers):  # noqa: F811
 
 
 def told(cluster, number, job):  # noqa: F811
-    """What `muster status --json` says of the service, asked on that node."""
-    done = cluster.muster(number, "status", "--json", "-j", job)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["service"]
+    """What `muster status --json` says of the service, asked on that node: once one leads."""
+    def ask():
+        done = cluster.muster(number, "status", "--json", "-j", job)
+        return done.stdout if done.returncode == 0 else None
+
+    return json.loads(until(ask))["service"]
 
 
 class Replicated(Nodes):
     """Three nodes, and as many replicas."""
 
-    def __init__(self, cluster, *flags, **how):  # noqa: F811
-        super().__init__(cluster, [RANK], "--lease", f"{LEASE_S}s", *flags, **how)
+    def __init__(self, cluster, *flags, program=(RANK,), lease_s=LEASE_S, **how):  # noqa: F811
+        super().__init__(cluster, program, "--lease", f"{lease_s}s", *flags, **how)
+        self.lease_s = lease_s
         self.typed = self.further(self.on[0])
         self.lost = set()
 
@@ -75,12 +78,21 @@ class Replicated(Nodes):
         """The words of the line for one more node."""
         return shlex.split(FURTHER.search(process.log.wait_for("has 3 replicas now"))[1])
 
-    @staticmethod
-    def all_know():
+    def all_know(self):
         """Every client has renewed its session since, and knows the addresses of all replicas. That
         leaves no other trace than time."""
-        known = time.monotonic() + LEASE_S / 2
+        known = time.monotonic() + self.lease_s / 2
         until(lambda: time.monotonic() > known)
+
+    def whole(self):
+        """What status says of the service once three replicas vote and are here: a strike before that
+        would leave no majority."""
+        def service():
+            now = told(self.cluster, self.alive(), self.job)
+            voters = [one for one in now["replicas"] if one["votes"]]
+            return now if len(voters) == 3 and all(one["here"] for one in voters) else None
+
+        return until(service)
 
     def alive(self):
         return min(set(range(len(self.on))) - self.lost)
@@ -221,6 +233,7 @@ def test_the_leader_is_killed(cluster):  # noqa: F811
     every node."""
     nodes = Replicated(cluster)
     ranks = nodes.entered(6)
+    nodes.whole()
     leads = leader(cluster, range(3))
     pid, address = replica(cluster, leads)
     os.kill(pid, signal.SIGKILL)
@@ -245,7 +258,7 @@ def test_chaos_strikes_the_leader(cluster, strike):  # noqa: F811
     where to give it. Another replica takes over, and no rank is interrupted. [program / muster chaos]"""
     nodes = Replicated(cluster)
     ranks = nodes.entered(6)
-    service = told(cluster, 2, nodes.job)
+    service = nodes.whole()
     number = [cluster.host(node) for node in range(3)].index(service["host"])
     assert (service["pid"], service["leader"]) == replica(cluster, number)
     other = (number + 1) % 3
@@ -273,6 +286,7 @@ def test_node_0_is_lost(cluster):  # noqa: F811
     nodes.entered(6)
     while (leads := leader(cluster, range(3))) != 0:  # it was too busy for some time
         os.kill(replica(cluster, leads)[0], signal.SIGKILL)
+    nodes.whole()
     nodes.all_know()
     nodes.lose(0)
     ranks = nodes.entered(4, generation=2)
@@ -287,12 +301,14 @@ def test_lost_hosts_are_replaced_one_after_another(cluster):  # noqa: F811
     time."""
     nodes = Replicated(cluster, nnodes="2:3")
     nodes.entered(6)
+    nodes.whole()
     nodes.all_know()
     nodes.lose(0)
     nodes.entered(4, generation=2)
     newcomer = nodes.join_further(cluster.add(), nodes.typed)
     nodes.further(newcomer)
     nodes.entered(6, generation=3)
+    nodes.whole()
     nodes.all_know()
     newcomer.log.wait_for(OF_SERVICE, f"node 0 ({replica(cluster, 3)[1]})", "; 3 vote")
     nodes.lose(leader(cluster, [1, 2, 3]))
