@@ -283,8 +283,12 @@ static void reach_slot(struct mst_run_job *job, unsigned slot, const char *addre
     }
 }
 
-static void say(const char *from, const char *to, const char *reason)
+static void say(struct mst_reach *reach, const char *from, const char *to, const char *reason)
 {
+    if (reach->said) {
+        return;
+    }
+    reach->said = true;
     mst_say(
         "no replica of the service here: %s cannot reach %s (%s); a firewall is the usual cause: "
         "let the nodes connect to each other's ports above 1023, or give --replicas 1",
@@ -299,13 +303,13 @@ static enum mst_reach_state look_at_slot(struct mst_run_job *job, unsigned slot,
 
     if (own->state == MST_REACH_BAD) {
         (void)snprintf(to, sizeof to, "the replica at %s", own->who);
-        say("this node", to, own->reason);
+        say(&job->reach, "this node", to, own->reason);
         return MST_REACH_BAD;
     }
     if (theirs->state == MST_REACH_BAD) {
         (void)snprintf(from, sizeof from, "node %.32s", theirs->who);
         (void)snprintf(to, sizeof to, "this node at %s", job->replicas.address);
-        say(from, to, theirs->reason);
+        say(&job->reach, from, to, theirs->reason);
         return MST_REACH_BAD;
     }
     return own->state == MST_REACH_GOOD && theirs->state == MST_REACH_GOOD ? MST_REACH_GOOD
@@ -339,6 +343,7 @@ enum mst_reach_state mst_reach_check(struct mst_run_job *job)
         all = MST_REACH_GOOD;
     }
     if (all != MST_REACH_WAITS) {
+        reach->said = reach->said && all == MST_REACH_BAD;
         stop_asking(job);
     }
     return all;

@@ -46,6 +46,7 @@ struct mst_reach {
     int listener; /* while it asks */
     uint32_t attempt;
     uint64_t until_ns;
+    bool said;                                    /* why it is not reached, the last time */
     struct mst_note note;                         /* the question */
     struct mst_reach_answer own[MST_REACH_SLOTS]; /* to the replica of each slot */
 
@@ -69,7 +70,8 @@ void mst_reach_heard(struct mst_run_job *job, struct mst_slice name, struct mst_
 void mst_reach_look(struct mst_run_job *job);
 
 /* Begins to ask for replicas.address, or goes on; the loop calls mst_replicas_look when there is
- * news. BAD: after one line that says which node cannot reach what. */
+ * news. BAD: after a line that says which node cannot reach what, unless that is so
+ * since the last time. */
 enum mst_reach_state mst_reach_check(struct mst_run_job *job);
 
 #endif

@@ -17,6 +17,7 @@
 
 #define SLOT_KEY "replica/"
 #define FIRST_MS UINT64_C(60000) /* in which the first nodes are expected */
+#define AGAIN_MS UINT64_C(60000) /* after which a node that is not reached tries again */
 
 bool mst_replicas_wanted(const struct mst_run_job *job)
 {
@@ -194,8 +195,8 @@ static bool is_reached(struct mst_run_job *job)
 {
     const enum mst_reach_state state = mst_reach_check(job);
 
-    if (state == MST_REACH_BAD) {
-        job->replicas.cannot = true;
+    if (state == MST_REACH_BAD) { /* or the other one was about to be lost */
+        job->replicas.again_ns = mst_lib_now_ns() + AGAIN_MS * NS_PER_MS;
         job->replicas.address[0] = '\0';
     }
     return state == MST_REACH_GOOD;
@@ -206,7 +207,7 @@ static void claim(struct mst_run_job *job)
     struct mst_replicas *replicas = &job->replicas;
     bool is_free;
 
-    if (!is_due(job)) {
+    if (!is_due(job) || mst_lib_now_ns() < replicas->again_ns) {
         return;
     }
     mst_shared_lock(&job->shared);

@@ -26,12 +26,13 @@ struct mst_replicas {
     struct mst_note place; /* for those who look at the run: which node has which address */
     unsigned slot;         /* that is claimed, or this node's */
     uint64_t begun_ns;
-    bool asks;     /* the claim is under way */
-    bool owns;     /* the slot is this node's */
-    bool cannot;   /* no other node could reach a replica here */
-    bool complete; /* all slots were taken once... */
-    bool replaces; /* ...so this node takes the place of another */
-    bool said;     /* the line for further nodes, with the addresses that there are */
+    uint64_t again_ns; /* it is not reached, and tries again then */
+    bool asks;         /* the claim is under way */
+    bool owns;         /* the slot is this node's */
+    bool cannot;       /* no other node could reach a replica here */
+    bool complete;     /* all slots were taken once... */
+    bool replaces;     /* ...so this node takes the place of another */
+    bool said;         /* the line for further nodes, with the addresses that there are */
     char known[MST_ADDRESSES_TEXT]; /* what ranks and commands of this node were told last */
 
     /* Written by the client's threads: under the run's lock. */
