@@ -41,6 +41,7 @@ def test_a_kill_is_told_with_what_it_cost(job, muster, why):
     job.run(3, "--job", name, "--min-size", "3", "--max-restarts", MAX_RESTARTS)
     ranks = job.entered(3, generation=1)
     assert [incident["what"] for incident in told(why, name)["incidents"]] == ["started"]
+    until(lambda: told(why, name)["restarts_left"] == MAX_RESTARTS)
     mark = job.mark()
     killed_at = time.monotonic()
     os.kill(ranks[1].pid, signal.SIGKILL)
@@ -83,6 +84,7 @@ def test_a_fault_and_its_words_are_told(job, why):
     job.order(ranks[:1], "fail 3 loss is nan")
     again = job.entered(2, mark, generation=2)
     assert pids(again) == pids(ranks)
+    until(lambda: told(why, name)["restarts_left"] is not None)  # of --max-restarts by default: none is used
     _, fault, restarted = told(why, name)["incidents"]
     assert (fault["what"], fault["index"], fault["cause"], fault["code"]) == ("fault", 0, "fault", 3)
     assert fault["text"] == "loss is nan"
