@@ -143,11 +143,14 @@ static uint64_t print_of(const struct mst_status *status)
 {
     const struct mst_item *job = mst_status_job(status);
     struct mst_job_verdict verdict;
+    size_t incidents = status->history.count;
     uint64_t print = MST_DIGEST_INIT;
 
     mst_job_verdict_of(status, &verdict);
     print = mst_digest_number(print, verdict.kind);
     print = mst_digest_number(print, verdict.index);
+    print =
+        mst_digest_number(print, incidents > 0 ? status->history.items[incidents - 1].revision : 0);
     if (job) {
         print = mst_digest_number(print, job->number);
         print = mst_digest_number(print, (uint64_t)job->arrived << 32 | job->expected);

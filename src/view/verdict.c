@@ -13,6 +13,7 @@
 #include "view/story.h"
 
 #define WORTH_WAITING_MS 1000u /* a round is open for less in every step of a job that runs */
+#define NEWS_MS 60000u
 enum { NAMES_SHOWN = 3, WORDS_SHOWN = 200 };
 
 /* What is looked at, and what was counted in it. */
@@ -499,6 +500,25 @@ static bool are_plain(struct scene *scene)
     return say(scene, MST_JOB_PLAIN, MST_JOB_GOOD, 0);
 }
 
+/* The newest start of the service anew, if it is news. */
+static void add_service(struct scene *scene)
+{
+    const struct mst_items *history = &scene->status->history;
+
+    for (size_t i = history->count; i > 0; i--) {
+        const struct mst_item *incident = &history->items[i - 1];
+
+        if (incident->incident == MST_INCIDENT_SERVICE && incident->who.heard_ms < NEWS_MS) {
+            mst_text_add(&scene->text, "; ");
+            mst_story_sentence(&scene->text, incident);
+            mst_text_add(&scene->text, " ");
+            mst_span(&scene->text, incident->who.heard_ms);
+            mst_text_add(&scene->text, " ago");
+            return;
+        }
+    }
+}
+
 static void add_all_run(struct scene *scene)
 {
     uint32_t all = scene->seated + scene->plain;
@@ -543,6 +563,7 @@ static bool one_straggles(struct scene *scene)
 static bool all_run(struct scene *scene)
 {
     add_all_run(scene);
+    add_service(scene);
     return say(scene, MST_JOB_RUNS, MST_JOB_GOOD, scene->job.since_ms);
 }
 

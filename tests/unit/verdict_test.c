@@ -323,14 +323,37 @@ static void durations(void **state)
     }
 }
 
+/* The service was started again a moment ago, and all ranks run. The sentence says both; a minute
+ * later it is no news. */
+static void a_service_that_was_started_again_is_news(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    set(&stage);
+    stage.incident = (struct mst_item){.kind = MST_ITEM_INCIDENT,
+                                       .incident = MST_INCIDENT_SERVICE,
+                                       .who = {.index = MST_INDEX_ANY, .heard_ms = 2100}};
+    stage.status.history = (struct mst_items){.items = &stage.incident, .count = 1};
+    expect(&stage, "runs", "good", MST_INDEX_ANY,
+           "all 4 ranks run for 3 min; the service was started again 2.1 s ago");
+    stage.incident.who.heard_ms = 60000;
+    expect(&stage, "runs", "good", MST_INDEX_ANY, "all 4 ranks run for 3 min");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_is_well),        cmocka_unit_test(the_begin_and_the_end),
-        cmocka_unit_test(who_waits_for_whom), cmocka_unit_test(what_interrupted_it),
-        cmocka_unit_test(what_is_coming),     cmocka_unit_test(a_job_of_workers),
-        cmocka_unit_test(who_is_slow),        cmocka_unit_test(a_straggler_is_unusual),
+        cmocka_unit_test(all_is_well),
+        cmocka_unit_test(the_begin_and_the_end),
+        cmocka_unit_test(who_waits_for_whom),
+        cmocka_unit_test(what_interrupted_it),
+        cmocka_unit_test(what_is_coming),
+        cmocka_unit_test(a_job_of_workers),
+        cmocka_unit_test(who_is_slow),
+        cmocka_unit_test(a_straggler_is_unusual),
         cmocka_unit_test(durations),
+        cmocka_unit_test(a_service_that_was_started_again_is_news),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
