@@ -48,7 +48,8 @@ static struct stage *stage_new(void)
     assert_non_null(stage);
     stage->process = (struct mst_process){.index = INDEX, .rank = MST_RANK_NONE, .pid = pid};
     stage->job = (struct mst_run_job){.options = &stage->options,
-                                      .places = {.list = stage->places, .count = 4}};
+                                      .places = {.list = stage->places, .count = 4},
+                                      .reach = {.listener = -1}};
     stage->places[INDEX] = (struct mst_place){.job = &stage->job,
                                               .slot = INDEX,
                                               .index = INDEX,
