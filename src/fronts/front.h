@@ -31,6 +31,8 @@ struct mst_front_config {
 enum mst_front_effect_kind {
     MST_FRONT_SEND = 1, /* `bytes` to `connection`, in order */
     MST_FRONT_CLOSE,    /* `connection`, once all bytes are out; no `closed` is owed for it */
+    MST_FRONT_PAUSE,    /* read no more of `connection`: its client is ahead of its requests */
+    MST_FRONT_RESUME,   /* read on */
     /* Open `session` for the process `index` of a job of `size`: `opened` follows once the
      * generation is sealed, or `ended`. INDEX_NONE: a session that is no member. */
     MST_FRONT_OPEN,
