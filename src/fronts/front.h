@@ -23,6 +23,7 @@
 
 struct mst_front_config {
     uint32_t size;    /* of the job, in processes; 0: each process says it */
+    uint32_t attempt; /* of the job's processes, from 0: the same on all nodes */
     uint64_t seed;    /* of numbers that differ between runs */
     bool recoverable; /* a lost process does not end the others */
     struct mst_limits limits;
@@ -72,7 +73,7 @@ struct mst_front {
      * a client that does not read. Called after it has changed. */
     void (*written)(void *front, uint64_t now_ns, uint64_t connection, size_t backlog);
 
-    /* The session is open in `generation`. */
+    /* The session is open in `generation`; 0: it is no member, and has the job's keys only. */
     void (*opened)(void *front, uint64_t now_ns, uint64_t session, uint64_t generation);
     /* A call ended: a reply of the service, or one made here (ETIMEDOUT, EFENCED, ...). */
     void (*reply)(void *front, uint64_t now_ns, uint64_t session, uint64_t tag,

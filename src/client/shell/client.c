@@ -249,7 +249,9 @@ static muster_status make_driver(struct muster_client *client, struct mst_lib_wa
     wanted->open.token = (struct mst_token){.high = random[0] | 1, .low = random[1]};
     wanted->open.job = mst_slice_text(client->job);
     wanted->open.host = mst_slice_text(client->host);
-    wanted->open.pid = (uint64_t)getpid();
+    if (wanted->open.pid == 0) {
+        wanted->open.pid = (uint64_t)getpid();
+    }
     config.client.seed = random[2];
     config.client.open = wanted->open;
     config.client.limits = mst_limits_default;
@@ -496,7 +498,8 @@ static muster_status open_client(struct muster_client *client, struct mst_lib_wa
     client->call_event = -1;
     client->secret_fd = -1;
     client->agent_fd = -1;
-    wanted->secret.keep = (role == MST_ROLE_RANK || role == MST_ROLE_WORKER) && wanted->page_fd < 0;
+    wanted->secret.keep =
+        (role == MST_ROLE_RANK || role == MST_ROLE_WORKER) && wanted->page_fd < 0 && !wanted->other;
     if (wanted->alone || wanted->share) {
         status = start_service(client, wanted, deadline_ns, err);
     }
@@ -509,28 +512,26 @@ static muster_status open_client(struct muster_client *client, struct mst_lib_wa
     if (status == MUSTER_OK) {
         status = mst_lib_background_start(client, err);
     }
+    if (status == MUSTER_OK && wanted->other) {
+        mst_lib_lock(client);
+        mst_client_start(mst_lib_machine(client), mst_lib_now_ns());
+        client->dirty = true;
+        mst_lib_hurry(client);
+        mst_lib_unlock(client);
+        return MUSTER_OK;
+    }
     if (status == MUSTER_OK) {
         status = reach(client, wanted->where.whose, deadline_ns, err);
     }
     return status == MUSTER_OK ? join(client, timeout_ms, deadline_ns, err) : status;
 }
 
-static muster_status open_any(muster_client **out, const struct muster_client_options *options,
-                              bool replaces, int64_t timeout_ms, struct muster_error *err)
+static muster_status open_wanted(muster_client **out, struct mst_lib_wanted *wanted,
+                                 int64_t timeout_ms, struct muster_error *err)
 {
-    struct mst_lib_wanted wanted = {.page_fd = -1};
     struct muster_client *client;
     muster_status status;
 
-    if (!out) {
-        return mst_lib_refuse(err, "open", "out is NULL");
-    }
-    *out = NULL;
-    status = mst_lib_wanted_read(&wanted, options, err);
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    wanted.open.replaces = replaces;
     client = calloc(1, sizeof(*client));
     if (!client) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
@@ -544,13 +545,28 @@ static muster_status open_any(muster_client **out, const struct muster_client_op
     mst_list_init(&client->calls);
     mst_list_init(&client->over);
     mst_list_init(&client->dispatchers);
-    status = open_client(client, &wanted, timeout_ms, err);
+    status = open_client(client, wanted, timeout_ms, err);
     if (status != MUSTER_OK) {
         muster_client_close(client);
         return status;
     }
     *out = client;
     return MUSTER_OK;
+}
+
+static muster_status open_any(muster_client **out, const struct muster_client_options *options,
+                              bool replaces, int64_t timeout_ms, struct muster_error *err)
+{
+    struct mst_lib_wanted wanted = {.page_fd = -1};
+    muster_status status;
+
+    if (!out) {
+        return mst_lib_refuse(err, "open", "out is NULL");
+    }
+    *out = NULL;
+    status = mst_lib_wanted_read(&wanted, options, err);
+    wanted.open.replaces = replaces;
+    return status == MUSTER_OK ? open_wanted(out, &wanted, timeout_ms, err) : status;
 }
 
 muster_status muster_client_open(muster_client **out, const struct muster_client_options *options,
@@ -568,6 +584,21 @@ muster_status mst_lib_open(muster_client **out, const struct muster_client_optio
     status = open_any(out, options, replaces, timeout_ms, err);
     mst_uncancelled_end();
     return status;
+}
+
+/* The page, if the environment names one, is this process's own. */
+muster_status mst_lib_open_other(muster_client **out, const struct muster_client_options *options,
+                                 const struct mst_lib_other *other, struct muster_error *err)
+{
+    struct mst_lib_wanted wanted = {.page_fd = -1};
+    muster_status status = mst_lib_wanted_read(&wanted, options, err);
+
+    *out = NULL;
+    wanted.other = true;
+    wanted.page_fd = -1;
+    wanted.open.pid = other->pid;
+    wanted.open.node = other->node;
+    return status == MUSTER_OK ? open_wanted(out, &wanted, 0, err) : status;
 }
 
 struct muster_view mst_lib_view_shown(const struct mst_view *view)

@@ -190,3 +190,16 @@ void muster_client_close(muster_client *client)
     close_client(client);
     mst_uncancelled_end();
 }
+
+void mst_lib_close_unsaid(muster_client *client)
+{
+    if (client->driver) {
+        mst_lib_lock(client);
+        if (!client->poisoned && !client->ended) {
+            mst_client_give_up(mst_lib_machine(client), mst_lib_now_ns(), MUSTER_ECANCELLED);
+            mst_driver_turn(client->driver, mst_lib_now_ns());
+        }
+        mst_lib_unlock(client);
+    }
+    muster_client_close(client);
+}

@@ -75,6 +75,20 @@ bool mst_lib_wait(muster_client *client, bool (*ready)(void *ctx), void *ctx, ui
 muster_status mst_lib_open(muster_client **out, const struct muster_client_options *options,
                            bool replaces, int64_t timeout_ms, struct muster_error *err);
 
+/* A client for another process of this machine, which does not use muster: the job sees that
+ * process. Does not wait: calls are sent once the service is reached, and a rank makes its JOIN
+ * itself. It ends, in mst_lib_hook's `ended`, when the service refuses it. */
+struct mst_lib_other {
+    uint64_t pid;
+    uint32_t node; /* of the agent that started it, or MST_NODE_NONE */
+};
+muster_status mst_lib_open_other(muster_client **out, const struct muster_client_options *options,
+                                 const struct mst_lib_other *other, struct muster_error *err);
+
+/* muster_client_close, without a word to the service: the session is left to what its agent says of
+ * the process, or to its lease. */
+void mst_lib_close_unsaid(muster_client *client);
+
 /* OK, or the reason why this handle will never work again: EFENCED and the like (the session
  * ended), ECANCELLED (closing, or left), EINTERNAL (poisoned). */
 muster_status mst_lib_status(const muster_client *client);

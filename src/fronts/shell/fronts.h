@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_FRONTS_SHELL_FRONTS_H
+#define MST_FRONTS_SHELL_FRONTS_H
+
+/* The fronts of a node, in its agent's loop: one port on 127.0.0.1 for all of them, and a native
+ * session for each process that speaks to one. The first byte of a connection says which front it
+ * is for, as on the service's own listener. All functions are for the thread of the loop. */
+
+#include <uv.h>
+
+#include "fronts/front.h"
+#include "muster/client.h"
+
+/* A front, and the first byte of its clients. */
+struct mst_fronts_kind {
+    const struct mst_front *front;
+    unsigned char first;
+};
+
+struct mst_fronts_options {
+    uv_loop_t *loop;
+    const struct mst_fronts_kind *kinds; /* they live as long as the fronts */
+    unsigned count;
+    struct mst_front_config config;             /* but the seed and the attempt */
+    const struct muster_client_options *client; /* of a session, but role and index: borrowed */
+    uint32_t node;                              /* the agent's, or MST_NODE_NONE */
+    /* The pid of the process `index` of the job, as the agent reports its death. False: it is not
+     * of this node, as `why` says in one line. */
+    bool (*process)(void *ctx, uint32_t index, uint64_t *pid_out, char *why, size_t room);
+    void (*say)(void *ctx, const char *line);
+    void (*changed)(void *ctx); /* mst_fronts_has may say another thing. May be NULL */
+    void *ctx;
+};
+
+struct mst_fronts;
+
+/* Listens. `port_out`: where. `err` is one line. */
+muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_options *options,
+                              uint16_t *port_out, struct muster_error *err);
+
+/* The processes of the job are started anew: the connections of the earlier ones are closed, their
+ * sessions end without a word, and each front begins anew. `err` as above: the fronts are closed.
+ */
+muster_status mst_fronts_begin(struct mst_fronts *fronts, uint32_t attempt,
+                               struct muster_error *err);
+
+/* The process `index` is dead, and the service is told by the caller; `text`: how it died. */
+void mst_fronts_dead(struct mst_fronts *fronts, uint32_t index, const char *text);
+
+/* A notice of preemption; `text`: its source. */
+void mst_fronts_notice(struct mst_fronts *fronts, const char *text);
+
+/* Whether the process has a session as a member of the job, and has not left. */
+bool mst_fronts_has(const struct mst_fronts *fronts, uint32_t index);
+bool mst_fronts_any(const struct mst_fronts *fronts); /* some process */
+
+/* Ends the sessions: each process that has not left does so now. The loop runs once more after it,
+ * to close what it has of this. NULL: a no-op. */
+void mst_fronts_close(struct mst_fronts *fronts);
+
+#endif

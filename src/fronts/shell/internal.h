@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_FRONTS_SHELL_INTERNAL_H
+#define MST_FRONTS_SHELL_INTERNAL_H
+
+/* The insides, for the files of this folder.
+ *
+ * The client of a session calls back on its own thread, with its lock held. A callback copies what
+ * it was given into the call, or the session, and links that into the inbox; the loop takes it from
+ * there. The lock of the inbox is taken within a client's lock, never the other way round. */
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "client/shell/internal.h"
+#include "fronts/shell/fronts.h"
+
+/* One front, as it is now. */
+struct mst_fronts_one {
+    const struct mst_front *front;
+    unsigned char first;
+    void *machine;
+};
+
+struct mst_fronts {
+    struct mst_fronts_options options;
+    struct muster_client_options client;
+    uv_tcp_t listener;
+    uv_async_t woken;
+    uv_timer_t timer;
+    unsigned handles; /* of the loop, that are not closed */
+    bool closing;
+    struct mst_fronts_one *list;
+    unsigned count;
+    uint64_t last_connection;
+    unsigned connection_count;
+    struct mst_list connections, dirty, sessions;
+    pthread_mutex_t lock;
+    struct mst_list inbox; /* struct mst_fronts_news; under the lock */
+    char in[65536];        /* what a connection has read, for one input */
+};
+
+/* What a callback leaves for the loop. */
+struct mst_fronts_news {
+    struct mst_list link;
+    void (*take)(struct mst_fronts_news *news);
+};
+
+/* session.c: carries out an effect that is for a session. */
+void mst_fronts_session_effect(struct mst_fronts *fronts, struct mst_fronts_one *one,
+                               const struct mst_front_effect *effect);
+void mst_fronts_session_dead(struct mst_fronts *fronts, uint32_t index);
+/* All of them; `leave`: those that are members leave, unless they are dead. */
+void mst_fronts_sessions_end(struct mst_fronts *fronts, bool leave);
+
+/* fronts.c: into the inbox, from any thread; out of it again, if it is still in it. */
+void mst_fronts_post(struct mst_fronts *fronts, struct mst_fronts_news *news);
+void mst_fronts_unpost(struct mst_fronts *fronts, struct mst_fronts_news *news);
+
+/* fronts.c: after each input to `one`: carries out its effects. */
+void mst_fronts_drain(struct mst_fronts *fronts, struct mst_fronts_one *one);
+
+#endif
