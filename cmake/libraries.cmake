@@ -13,6 +13,7 @@ endmacro()
 find_package(PkgConfig QUIET)
 look_for(PKG_CONFIG_FOUND pkg-config pkg-config)
 foreach(pair libuv:libuv1-dev jansson:libjansson-dev libmicrohttpd:libmicrohttpd-dev
+        libnghttp2:libnghttp2-dev zlib:zlib1g-dev
         libcurl:libcurl4-openssl-dev)
     string(REPLACE ":" ";" pair ${pair})
     list(GET pair 0 name)

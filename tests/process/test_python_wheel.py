@@ -187,8 +187,8 @@ def test_the_source_distribution_names_what_is_missing(published, tmp_path):
     assert done.returncode != 0
     (line,) = [line.strip() for line in done.stdout.splitlines() + done.stderr.splitlines() if "cannot be built" in line]
     assert line == (
-        "muster cannot be built: not found: libuv, jansson, libmicrohttpd, libcurl; on Debian: apt-get install "
-        "libuv1-dev libjansson-dev libmicrohttpd-dev libcurl4-openssl-dev")
+        "muster cannot be built: not found: libuv, jansson, libmicrohttpd, libnghttp2, zlib, libcurl; on Debian: "
+        "apt-get install libuv1-dev libjansson-dev libmicrohttpd-dev libnghttp2-dev zlib1g-dev libcurl4-openssl-dev")
 
 
 EVERYTHING = """
