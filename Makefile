@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 SCENARIOS = cluster|worker|coordinator
 DESTDIR ?=
 
-.PHONY: all deps build test scenarios pictures demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install package wheel apidoc uninstall clean
+.PHONY: all deps build test scenarios pictures demo bench sim soak soak-preempt hangs interop tidy valgrind fuzz nightly install package wheel apidoc uninstall clean
 
 all: build
 
@@ -59,6 +59,11 @@ soak: build
 soak-preempt: build
 	@tools/soak_preempt $(if $(NOTICES),--notices $(NOTICES)) \
 		$(if $(filter command environment,$(firstword $(origin SEED))),--seed $(SEED))
+
+# The real clients of JAX, which pip installs below build/interop (300 MB each), against a real `muster run`.
+interop: build
+	@tools/deps --test
+	@tools/interop
 
 # Each way to hang in jobs of every size, of which `make test` tries some; SAN=asan or tsan: under that sanitizer.
 hangs:

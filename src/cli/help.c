@@ -29,7 +29,8 @@ struct group {
 static const struct group groups[] = {
     {.title = "ranks",
      .names = "nproc nproc_per_node spares job size min_size max_size size_multiple join_wait grow "
-              "max_restarts replace_wait grace max_time bind core label input log_dir tee report "
+              "max_restarts replace_wait grace max_time front jax_recoverable bind core label "
+              "input log_dir tee report "
               "keep_runs",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
@@ -72,6 +73,7 @@ static const struct {
     {"http", "HOST:PORT"},
     {"record", "DIR"},
     {"job", "NAME"},
+    {"front", "NAME,..."},
     {"hostfile", "FILE"},
     {"join", "HOST:PORT,..."},
     {"journal", "FOLDER"},

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 /* Flags that count on each node. What the whole run has in common the others hear from node 0. */
-static const char each_node[] = "service_wait grace core label log_dir tee role bind "
-                                "preempt_sources preempt_signals preempt_period preempt_margin "
-                                "preempt_grace";
+static const char each_node[] =
+    "service_wait front jax_recoverable grace core label log_dir tee role bind "
+    "preempt_sources preempt_signals preempt_period preempt_margin "
+    "preempt_grace";
 
 /* As a user types it: --tee=1 would be a stream of torchrun's. NULL: no memory. */
 static char *text_of(const struct mst_cli_value *value)

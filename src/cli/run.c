@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/hosts.h"
 #include "cli/programs.h"
 #include "client/shell/signals.h"
+#include "fronts/shell/kinds.h"
 #include "launch/announcer.h"
 #include "launch/nodes/launched.h"
 #include "launch/run.h"
@@ -179,6 +181,19 @@ static int check_input(const struct mst_cli *cli, const struct mst_run_options *
     return MST_CLI_OK;
 }
 
+static int check_fronts(const struct mst_cli *cli, const struct mst_run_options *options)
+{
+    struct mst_fronts_kind kinds[MST_FRONTS_MAX];
+    struct mst_slice wrong;
+    unsigned count;
+
+    if (mst_fronts_kinds(options->fronts, kinds, &count, &wrong)) {
+        return MST_CLI_OK;
+    }
+    return mst_cli_usage(cli, "--front %s: there is no front '%.*s'; xla or none",
+                         options->fronts, MST_SLICE_ARGS(wrong));
+}
+
 static int check(const struct mst_cli *cli, const struct mst_run_options *options)
 {
     char error[256];
@@ -220,6 +235,7 @@ static int check(const struct mst_cli *cli, const struct mst_run_options *option
                              (unsigned)options->max_size, (unsigned)options->size);
     }
     code = check_input(cli, options);
+    code = code == MST_CLI_OK ? check_fronts(cli, options) : code;
     return code == MST_CLI_OK ? check_nodes(cli, options) : code;
 }
 
@@ -294,6 +310,8 @@ static int run(struct mst_cli *cli)
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .restarts_given = mst_cli_given(cli, "max_restarts"),
         .role = mst_cli_text(cli, "role"),
+        .fronts = given(cli, "front") ? mst_cli_text(cli, "front") : "xla",
+        .jax_recoverable = number(cli, "jax_recoverable") != 0,
         .bind = (enum mst_bind)number(cli, "bind"),
 
         .dump = mst_cli_number(cli, "core") != 0,
@@ -369,6 +387,10 @@ const struct mst_cli_command mst_cli_run = {
         "--max-time 2h ends the run after that time: with a preemption notice, as SIGTERM "
         "does, or with SIGTERM and the grace time. It exits with 75 if all ranks saved, "
         "else with 124. On several nodes the time of node 0 counts.\n"
+        "\n"
+        "Programs of JAX run unchanged: their jax.distributed.initialize() finds muster run, each "
+        "process is a rank, and a lost one ends the others at once; with --jax-recoverable they "
+        "go on. --front none changes nothing for them.\n"
         "\n"
         "While a rank is replaced the other ranks keep running; with --replace-wait they wait "
         "for it, so that the number of ranks stays the same. After a restart limit, or "

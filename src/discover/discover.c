@@ -142,14 +142,21 @@ static uint32_t nodes_of_allocation(const struct mst_discover_input *input)
     return (uint32_t)number;
 }
 
+/* `muster run` sets it for programs of JAX, which know no other launcher: to no number. */
+static bool in_allocation(const struct mst_discover_input *input)
+{
+    const char *job = mst_discover_get(input, "SLURM_JOB_ID");
+
+    return job && *job >= '0' && *job <= '9';
+}
+
 /* An allocation of one task holds one process, however it was started. */
 static bool outside_srun(const struct mst_discovery *out, const struct mst_discover_input *input)
 {
     uint32_t tasks = tasks_of_allocation(input);
     uint32_t nodes = nodes_of_allocation(input);
 
-    if (out->rows[MST_LAUNCHER_SLURM].state == MST_ROW_COMPLETE ||
-        !mst_discover_get(input, "SLURM_JOB_ID")) {
+    if (out->rows[MST_LAUNCHER_SLURM].state == MST_ROW_COMPLETE || !in_allocation(input)) {
         return false;
     }
     if (input->asker == MST_ASKER_AGENT) {
@@ -315,7 +322,7 @@ static bool nobody(struct mst_discovery *out, const struct mst_discover_input *i
     if (outside_srun(out, input)) {
         return trap_batch(out, input);
     }
-    return alone(out, mst_discover_get(input, "SLURM_JOB_ID")
+    return alone(out, in_allocation(input)
                           ? "an allocation of one, and no task of srun: a process on its own"
                           : "no variable of any launcher is set: a process on its own");
 }

@@ -127,7 +127,9 @@ static void tell_where(const struct mst_process *process, char *text, size_t roo
         (void)snprintf(text, room, "in generation %" PRIu64, generation);
         return;
     }
-    if (process->joined) {
+    if (process->fronted) {
+        reached = "as a rank by JAX's protocol";
+    } else if (process->joined) {
         reached = "as a worker of the job";
     } else if (mst_process_client(process) != 0) {
         reached = "before it was in a generation";

@@ -123,6 +123,7 @@ static void close_job(struct mst_run_job *job)
     (void)uv_timer_stop(&job->end.joiners);
     (void)uv_timer_stop(&job->end.time);
     mst_preempted_close(job);
+    mst_fronted_close(job);
     mst_report_ask(job);
     mst_session_close(&job->session);
     (void)uv_timer_stop(&job->service.again);

@@ -11,6 +11,7 @@
 #include "launch/awaited.h"
 #include "launch/ending.h"
 #include "launch/faults.h"
+#include "launch/fronted.h"
 #include "launch/group.h"
 #include "launch/kept.h"
 #include "launch/leaders.h"
@@ -60,6 +61,7 @@ struct mst_run_job {
     struct mst_reach reach;
     struct mst_leaders leaders;
     struct mst_group group;
+    struct mst_fronted fronted;
     struct mst_run_places places;
     struct mst_plain_ranks plain;
     struct mst_note stopped; /* the ranks that a signal has stopped */

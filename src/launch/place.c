@@ -372,6 +372,19 @@ static void give_up(struct mst_place *place)
     mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
 }
 
+/* JAX goes on with the devices that live (--jax-recoverable). */
+static void go_on_without(struct mst_place *place)
+{
+    char name[64], how[128];
+
+    mst_process_name(place->process, name, sizeof name);
+    mst_process_how(place->process, how, sizeof how);
+    mst_say("%s %s; the others go on without it", name, how);
+    place->state = MST_PLACE_GIVEN_UP;
+    place->process->excused = true;
+    mst_session_last(&place->job->session, place->process);
+}
+
 static void on_again(uv_timer_t *timer)
 {
     struct mst_place *place = timer->data;
@@ -455,6 +468,8 @@ static void failed(struct mst_place *place)
     place->state = MST_PLACE_WAITS;
     if (goes_on && job->nodes.rejoins) {
         process->excused = true;
+    } else if (goes_on && job->service.lost == 0 && mst_fronted_recovers(job, process)) {
+        go_on_without(place);
     } else if (!goes_on || job->service.lost != 0 || mst_process_aborted(process) ||
                (!job->places.uses_muster && job->options->restarts_given == 0)) {
         give_up(place); /* no generation could take it in again, or is to */
@@ -534,7 +549,8 @@ static void gone(struct mst_place *place)
     mst_shared_unlock(&job->shared);
     look_for_clients(job);
     take_record(job, process);
-    report(job, process, died);
+    report(job, process, died || process->fronted);
+    mst_fronted_gone(job, process);
     if (job->end.how == MST_GOES_ON && job->group.ends) {
         process->excused = true;
         place->state = MST_PLACE_WAITS;

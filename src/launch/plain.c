@@ -14,7 +14,8 @@
 
 static bool is_plain(const struct mst_place *place)
 {
-    return place->state == MST_PLACE_RUNS && mst_process_client(place->process) == 0;
+    return place->state == MST_PLACE_RUNS && mst_process_client(place->process) == 0 &&
+           !mst_fronted_has(place->job, place);
 }
 
 /* Of those that are old enough. Returns when the next one is; 0: none will be. */

@@ -64,7 +64,7 @@ static bool opened_now(struct mst_run_job *job)
             return true;
         }
     }
-    return false;
+    return mst_fronted_any(job); /* JAX agrees on a step itself */
 }
 
 /* The line may come after what caused it: ranks that have saved and closed their handle, or ended.
@@ -72,7 +72,7 @@ static bool opened_now(struct mst_run_job *job)
 static void on_say(void *ctx, const char *line)
 {
     struct mst_run_job *job = ctx;
-    bool opened = job->preempted.opened;
+    bool opened = job->preempted.opened || mst_fronted_any(job);
 
     for (uint32_t i = 0; i < job->places.count; i++) {
         const struct mst_process *process = job->places.list[i].process;

@@ -54,6 +54,7 @@ struct mst_process {
     enum mst_process_end end;
     bool told;              /* by the kernel, before it was gone */
     bool noticed;           /* by the main thread */
+    bool fronted;           /* it was a rank by a front; main thread */
     bool lingers;           /* it is gone, and its rank uses its grace time; main thread */
     enum mst_cause verdict; /* LEASE, EVICTED: the service gave it up before it ended;
                                HARD_TIMEOUT: it was ended because it hung */

@@ -80,6 +80,7 @@ static void on_woken(uv_async_t *handle)
     }
     mst_nodes_look(job);
     mst_preempted_look(job);
+    mst_fronted_look(job);
     mst_faults_look(&job->faults, &job->group); /* why, and then what is done about it */
     mst_group_look(job);
     mst_plain_look(job);
@@ -238,6 +239,9 @@ uint32_t mst_run_enough(const struct mst_run_options *options)
 static void run_all(struct mst_run_job *job)
 {
     job->end.launch_code = mst_preempted_open(job);
+    if (job->end.launch_code == 0) {
+        job->end.launch_code = mst_fronted_open(job);
+    }
     if (job->end.launch_code == 0 && job->nodes.first) {
         job->end.launch_code = start_service(job);
     }
@@ -381,6 +385,7 @@ static int run_to_end(struct mst_run_job *job)
 {
     run_all(job);
     mst_preempted_close(job);
+    mst_fronted_close(job);
     mst_session_close(&job->session); /* its callbacks wake the loop */
     mst_progress_report_fini(&job->hung.report);
     mst_service_kill(&job->service);

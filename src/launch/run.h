@@ -85,6 +85,9 @@ struct mst_run_options {
     bool requeue;             /* once all have saved the job is asked to be run again... */
     const char *requeue_file; /* ...by this file; NULL: by Slurm */
 
+    const char *fronts;   /* "xla", or "none": for programs of JAX */
+    bool jax_recoverable; /* the others go on without a lost process of JAX */
+
     const char *role;   /* that torch shows for the ranks */
     enum mst_bind bind; /* which CPUs of this node each process may use */
     bool dump, label;

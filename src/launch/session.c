@@ -8,6 +8,7 @@
 
 #include "base/panic.h"
 #include "launch/job.h"
+#include "proto/notice.h"
 
 #define BOTH_KEYS "muster/run" /* how MST_SESSION_KEYS and MST_SESSION_NODE_KEYS begin */
 
@@ -29,14 +30,29 @@ static enum muster_grow grow_of(const char *text)
     return strcmp(text, "fault") == 0 ? MUSTER_GROW_FAULT : MUSTER_GROW_CHECK;
 }
 
-muster_status mst_session_client(muster_client **out, const struct mst_run_job *job,
-                                 int64_t timeout_ms, struct muster_client_options *options,
-                                 struct muster_error *err)
+void mst_session_access(struct muster_client_options *options, const struct mst_run_job *job)
 {
     options->addr = job->nodes.addr;
     options->job = job->name;
     options->secret_file = job->nodes.secret[0] != '\0' ? job->nodes.secret : NULL;
     options->insecure = job->options->insecure;
+}
+
+void mst_session_shape(struct muster_client_options *options, const struct mst_run_options *run)
+{
+    options->size_of_job = run->size;
+    options->min_size = run->min_size;
+    options->max_size = run->max_size;
+    options->size_multiple = run->size_multiple;
+    options->join_wait_ms = run->join_wait_ms;
+    options->grow = grow_of(run->grow);
+}
+
+muster_status mst_session_client(muster_client **out, const struct mst_run_job *job,
+                                 int64_t timeout_ms, struct muster_client_options *options,
+                                 struct muster_error *err)
+{
+    mst_session_access(options, job);
     return mst_lib_open(out, options,
                         options->role == MUSTER_ROLE_AGENT && job->options->max_restarts > 0,
                         timeout_ms, err);
@@ -46,7 +62,6 @@ muster_status mst_session_open(struct mst_run_session *session, struct mst_run_j
                                int64_t index, int64_t timeout_ms, uint32_t *number_out,
                                struct muster_error *err)
 {
-    const struct mst_run_options *run = job->options;
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     struct muster_view view;
     muster_status status;
@@ -54,12 +69,7 @@ muster_status mst_session_open(struct mst_run_session *session, struct mst_run_j
     *session = (struct mst_run_session){.shared = &job->shared};
     options.role = MUSTER_ROLE_AGENT;
     options.index = index;
-    options.size_of_job = run->size;
-    options.min_size = run->min_size;
-    options.max_size = run->max_size;
-    options.size_multiple = run->size_multiple;
-    options.join_wait_ms = run->join_wait_ms;
-    options.grow = grow_of(run->grow);
+    mst_session_shape(&options, job->options);
     status = mst_session_client(&session->client, job, timeout_ms, &options, err);
     if (status == MUSTER_OK) {
         muster_client_view(session->client, &view);
@@ -96,10 +106,20 @@ static bool enter(const struct mst_run_session *session)
     return session->client != NULL;
 }
 
+void mst_session_notices(struct mst_run_session *session)
+{
+    if (enter(session)) {
+        mst_lib_follow(&session->notices, session->client, MST_WATCH_KEYS,
+                       mst_slice_text(MST_PREEMPT_PREFIX), MST_NODE_NONE);
+        mst_lib_unlock(session->client);
+    }
+}
+
 void mst_session_close(struct mst_run_session *session)
 {
     if (enter(session)) {
         mst_lib_follow_end(&session->follow);
+        mst_lib_follow_end(&session->notices);
         mst_lib_unlock(session->client);
         muster_client_close(session->client);
         session->client = NULL;

@@ -19,8 +19,9 @@
 
 struct mst_run_session {
     muster_client *client;
-    struct mst_shared *shared;    /* its loop is woken by answers */
-    struct mst_lib_follow follow; /* `take`, `over` and `ctx` are the caller's to set */
+    struct mst_shared *shared;     /* its loop is woken by answers */
+    struct mst_lib_follow follow;  /* `take`, `over` and `ctx` are the caller's to set */
+    struct mst_lib_follow notices; /* likewise */
     struct mst_stall stall;
     struct mst_waits waits;
 };
@@ -52,6 +53,10 @@ struct mst_counter {
 
 struct mst_run_job;
 
+/* What a client of the job's service is opened with: where it is, and what the job is. */
+void mst_session_access(struct muster_client_options *options, const struct mst_run_job *job);
+void mst_session_shape(struct muster_client_options *options, const struct mst_run_options *run);
+
 /* A client of the job's service, which is at job->nodes.addr. `err` is one line. */
 muster_status mst_session_client(muster_client **out, const struct mst_run_job *job,
                                  int64_t timeout_ms, struct muster_client_options *options,
@@ -68,6 +73,9 @@ muster_status mst_session_open(struct mst_run_session *session, struct mst_run_j
 void mst_session_watch(struct mst_run_session *session, uint32_t node);
 /* Follows all from now on. It begins with MST_ITEM_RESET: all that there is comes again. */
 void mst_session_widen(struct mst_run_session *session);
+/* Follows the keys of preemption, from all that there are, as a process that takes notices:
+ * `notices` is the caller's to fill. */
+void mst_session_notices(struct mst_run_session *session);
 void mst_session_close(struct mst_run_session *session);
 
 /* The process is dead: the service decides its loss now. Does not wait. Thread: any. */

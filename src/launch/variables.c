@@ -141,5 +141,6 @@ bool mst_variables_of(struct mst_environment *environment, const struct mst_plac
     };
 
     return set_all(environment, variables, sizeof variables / sizeof variables[0]) &&
-           set_rank(environment, place) && set_error_file(environment, place, process);
+           set_rank(environment, place) && set_error_file(environment, place, process) &&
+           mst_fronted_variables(environment, place);
 }

@@ -488,6 +488,11 @@ muster_status mst_fronts_begin(struct mst_fronts *fronts, uint32_t attempt,
     return MUSTER_OK;
 }
 
+void mst_fronts_node(struct mst_fronts *fronts, uint32_t node)
+{
+    fronts->options.node = node;
+}
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     free_at_last(handle->data);

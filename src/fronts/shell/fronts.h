@@ -44,6 +44,9 @@ muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_o
 muster_status mst_fronts_begin(struct mst_fronts *fronts, uint32_t attempt,
                                struct muster_error *err);
 
+/* The number of the node, once it is known, for the sessions from now on. */
+void mst_fronts_node(struct mst_fronts *fronts, uint32_t node);
+
 /* The process `index` is dead, and the service is told by the caller; `text`: how it died. */
 void mst_fronts_dead(struct mst_fronts *fronts, uint32_t index, const char *text);
 

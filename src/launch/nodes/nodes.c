@@ -255,6 +255,7 @@ void mst_nodes_begin_life(struct mst_run_job *job)
     finished->insert = true; /* once is enough, or each would be told of each */
     (void)snprintf(finished->key, sizeof finished->key, MST_SESSION_KEYS "finished/%" PRIu32,
                    job->group.life);
+    mst_fronted_begin(job);
 }
 
 static void hear_restarts(struct mst_run_job *job, int64_t restarts)

@@ -322,13 +322,15 @@ static void add_source(struct mst_text *text, struct mst_slice name)
     mst_text_format(text, "%s%.*s", text->size > 0 ? "," : "", MST_SLICE_ARGS(name));
 }
 
-/* Another process looks for notices for this one. */
+/* Another process looks for notices for this one. The job that `muster run` sets for JAX is no
+ * number. */
 static void add_elsewhere(struct muster_preempt *preempt, struct mst_text *text)
 {
+    const char *slurm_job = getenv("SLURM_JOB_ID"); // NOLINT(concurrency-mt-unsafe)
     const char *list = preempt->settings.elsewhere;
     struct mst_slice name;
 
-    if (!list && getenv("SLURM_JOB_ID")) { // NOLINT(concurrency-mt-unsafe)
+    if (!list && slurm_job && *slurm_job >= '0' && *slurm_job <= '9') {
         list = "slurm";
     }
     while (mst_preempt_source_next(&list, &name)) {

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified processes of JAX in a `muster run`: the program is tests/interop/jax_job.py, which has
+nothing of muster in it and calls `jax.distributed.initialize()` without arguments.
+
+behaviour: fronts / JAX: real processes
+"""
+
+import json
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from interop import JOBS, client
+from running import Run, until
+
+JAXES = ["jax", "jax9"]  # jaxlib 0.10, and 0.9 with another wire
+
+
+@pytest.fixture(params=JAXES)
+def any_jax(request):
+    return [client(request.param) / "python", JOBS / "jax_job.py"]
+
+
+@pytest.fixture
+def jax():
+    return [client("jax") / "python", JOBS / "jax_job.py"]
+
+
+@pytest.fixture
+def job(spawn, muster, env):
+    """job(size, flags, program...): a run of it."""
+
+    def start(size, flags, *program):
+        return Run(spawn, muster, size, *flags, rank=program)
+
+    return start
+
+
+def said(run, *words):
+    """{index: what follows `words` on the line of each process that has said so}"""
+    found = {}
+    for line in run.out.having(" ".join(words)):
+        match = re.search(r"(?:\[\d+\]: )?(\d+) " + re.escape(" ".join(words)) + r" ?(.*)", line)
+        if match:
+            found[int(match[1])] = match[2]
+    return found
+
+
+def ends_well(run):
+    code = run.run.wait()
+    assert code == 0, "\n".join(run.out.lines[-40:] + run.log.lines[-40:])
+
+
+def all_say(run, *words, size=None):
+    size = run.size if size is None else size
+    run.out.wait_for(*words, count=size, patience_s=120)
+    return said(run, *words)
+
+
+def test_a_job_of_jax(any_jax, job):
+    """Four processes of JAX find each other by `muster run` alone. A sum over all of them, keys, a
+    barrier, the live processes and the end are as with JAX's own service, and the run ends with 0."""
+    run = job(4, [], *any_jax, "psum", "kv", "barrier=one", "live")
+    ends_well(run)
+    assert said(run, "sum") == dict.fromkeys(range(4), "10")
+    names = ",".join(f"color/{i}" for i in range(4))
+    kv = said(run, "kv")
+    assert all(kv[i].split()[:2] == [f"blue{(i + 1) % 4}", names] for i in range(4)), kv
+    assert said(run, "barrier one") == dict.fromkeys(range(4), "passed")
+    assert said(run, "live") == dict.fromkeys(range(4), "[0, 1, 2, 3]")
+    assert len(said(run, "ended")) == 4
+
+
+def test_processes_of_jax_are_ranks(jax, job, muster, tmp_path):
+    """Processes of JAX run. `muster status` has each as a rank that is present, under its pid, and not
+    as a program without muster."""
+    run = job(2, [], *jax, f"wait={tmp_path}/go")
+    all_say(run, "waits")
+    status = json.loads(muster("status", "-j", run.job, "-a", "--json").stdout)
+    ranks = {m["index"]: m for m in status["members"] if m["role"] == "rank"}
+    pids = {index: int(text.split()[0]) for index, text in said(run, "pid").items()}
+    assert {index: (m["state"], m["pid"]) for index, m in ranks.items()} == {
+        index: ("present", pid) for index, pid in pids.items()
+    }
+    (tmp_path / "go").touch()
+    ends_well(run)
+
+
+def test_process_0_dies_and_the_others_go_on(jax, job, tmp_path):
+    """JAX's recovery is on, with --jax-recoverable. Process 0 is killed: the others' next query has the
+    survivors, they end well, and so does the run."""
+    run = job(3, ["--jax-recoverable"], *jax, "recoverable", "barrier=one", "die=0", f"steps={tmp_path}/go")
+    run.log.wait_for("the others go on without it", patience_s=120)
+    (tmp_path / "go").touch()
+    ends_well(run)
+    assert said(run, "lived") == {1: "[1, 2]", 2: "[1, 2]"}
+
+
+def test_process_0_dies_and_all_end(jax, job):
+    """Without recovery process 0 is killed. The others end by JAX's own error, which names the process
+    and how it died, and so does the last line of the run."""
+    run = job(3, [], *jax, "barrier=one", "die=0", "barrier=two")
+    assert run.run.wait() == 128 + signal.SIGKILL
+    errors = [line for line in run.log.lines if "Terminating process because" in line]
+    assert errors and all(re.search(r"UNAVAILABLE: .*killed by signal 9", line) for line in errors), errors
+    assert re.search(r"first cause: rank 0 \(#0, pid \d+\) .* was killed by signal 9", run.log.lines[-1])
+
+
+def test_the_service_dies(jax, job, tmp_path):
+    """The service is killed, three times, while processes of JAX query each other without a pause. No
+    call of theirs fails."""
+    run = job(2, ["--jax-recoverable"], *jax, "recoverable", "barrier=one", f"steps={tmp_path}/go", "psum")
+    all_say(run, "barrier one passed")
+    for _ in range(3):
+        pid = run.service()
+        os.kill(pid, signal.SIGKILL)
+        until(lambda pid=pid: run.service() != pid)
+    (tmp_path / "go").touch()
+    ends_well(run)
+    assert said(run, "sum") == {0: "3", 1: "3"}
+
+
+def by_hand(run, muster, tmp_path):
+    assert muster("preempt", "-j", run.job, "--in", "30s").returncode == 0
+
+
+def by_key(run, muster, tmp_path):
+    done = muster("key", "put", "muster/preempt/notice/1", "left_ms=30000 reason=by key", "-j", run.job)
+    assert done.returncode == 0
+
+
+def by_signal(run, muster, tmp_path):
+    run.run.signal(signal.SIGTERM)
+
+
+def by_file(run, muster, tmp_path):
+    (tmp_path / "notice").write_text("30s\n")
+
+
+@pytest.mark.parametrize("give", [by_hand, by_key, by_signal, by_file])
+def test_a_notice(jax, job, muster, tmp_path, give):
+    """Processes of JAX take steps. A notice comes: by `muster preempt`, a key, SIGTERM to the run or a
+    file that is a source. All of them have reached_preemption_sync_point at one and the same step."""
+    sources = f"signals,file={tmp_path}/notice"
+    run = job(2, ["--preempt-sources", sources, "--preempt-period", "100ms"], *jax, "barrier=one", "preempt")
+    all_say(run, "barrier one passed")
+    give(run, muster, tmp_path)
+    ends_well(run)
+    steps = said(run, "preempted at")
+    assert len(steps) == 2 and steps[0] == steps[1], steps
+
+
+def test_a_barrier_names_who_is_missing(jax, job, tmp_path):
+    """A barrier's time is over before one process has come. The error of the others has its index, its
+    state and its node, and meanwhile `muster status` names the barrier and who is missing there."""
+    run = job(2, [], *jax, "barrier-without=1", f"wait={tmp_path}/go")
+    all_say(run, "waits")
+    (error,) = said(run, "barrier missing").values()
+    assert re.search(r"DEADLINE_EXCEEDED: Barrier timed out.*1/2.*task 1 \(present, node ", error), error
+    (tmp_path / "go").touch()
+    ends_well(run)
+
+
+def test_all_start_anew(jax, job):
+    """--max-restarts 2: a process of JAX fails in the first attempt. All are started again, find a
+    service without the keys and barriers of the first, and end well."""
+    run = job(2, ["--max-restarts", 2], *jax, "kv", "barrier=one", "fail-first=1", "psum")
+    ends_well(run)
+    assert said(run, "sum") == {0: "3", 1: "3"}
+    assert len(run.log.having("restarting all 2 ranks (1 of 2)")) == 1
