@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fronts/tcpstore/machine.h"
+
+/* A wait is held beside the connection's requests, and answered once. Its keys are waited for at
+ * the service in groups, so that the bound on what one session waits for is not reached by few
+ * clients. A name that is a queue with items counts as there, as the watch of the queues shows it.
+ */
+
+static void wait_on(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection);
+
+void mst_tcpstore_wait_end(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection)
+{
+    struct mst_tcpstore_wait *wait = &connection->wait;
+
+    mst_tcpstore_drop_calls(front, &wait->calls);
+    mst_list_remove(&wait->link);
+    mst_blob_drop(&front->mem, wait->keys);
+    if (wait->grab) {
+        mst_tcpstore_errand_leave(front, wait->grab);
+    }
+    *wait = (struct mst_tcpstore_wait){.count = 0};
+    mst_list_init(&wait->calls);
+}
+
+void mst_tcpstore_wait_answer(struct mst_tcpstore *front,
+                              struct mst_tcpstore_connection *connection)
+{
+    mst_tcpstore_wait_end(front, connection);
+    mst_tcpstore_send_byte(front, connection, 0);
+}
+
+bool mst_tcpstore_wait_is_for(const struct mst_tcpstore_wait *wait, struct mst_slice key)
+{
+    struct mst_slice list = mst_blob_slice(wait->keys);
+
+    return wait->space == MST_TCPSTORE_KEYS && wait->count == 1 &&
+           mst_slice_equal(mst_tcpstore_item(&list), key);
+}
+
+static void on_came(struct mst_tcpstore *front, struct mst_tcpstore_call *call,
+                    const struct mst_reply *reply)
+{
+    struct mst_tcpstore_connection *connection = call->owner;
+    struct mst_tcpstore_wait *wait = &connection->wait;
+
+    if (reply->status != MUSTER_OK) {
+        mst_tcpstore_fail_reply(front, connection, reply);
+        return;
+    }
+    for (uint32_t i = 0; i < wait->chunk_count; i++) {
+        (void)mst_tcpstore_item(&wait->chunk);
+    }
+    wait->left -= wait->chunk_count;
+    wait->chunk_count = 0;
+    wait->crossed = 0;
+    wait_on(front, connection);
+}
+
+/* The keys of the group that are not crossed off; their number. */
+static uint32_t keys_left(const struct mst_tcpstore_wait *wait, size_t *names_out)
+{
+    struct mst_slice list = wait->chunk;
+    uint32_t count = 0;
+
+    *names_out = 0;
+    for (uint32_t i = 0; i < wait->chunk_count; i++) {
+        struct mst_slice key = mst_tcpstore_item(&list);
+
+        if ((wait->crossed >> i & 1) == 0) {
+            *names_out += mst_tcpstore_name_size(key);
+            count++;
+        }
+    }
+    return count;
+}
+
+/* False: no memory. */
+static bool ask(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection,
+                uint32_t count, size_t names)
+{
+    struct mst_tcpstore_wait *wait = &connection->wait;
+    struct mst_slice list = wait->chunk;
+    struct mst_tcpstore_call *call =
+        mst_tcpstore_call_new(front, count * sizeof(struct mst_slice) + names);
+    struct mst_slice *keys;
+
+    if (!call) {
+        return false;
+    }
+    keys = mst_tcpstore_room(call, count * sizeof(*keys));
+    call->request.command = MST_WAIT;
+    call->request.wait.keys = keys;
+    call->request.wait.count = count;
+    for (uint32_t i = 0; i < wait->chunk_count; i++) {
+        struct mst_slice key = mst_tcpstore_item(&list);
+
+        if ((wait->crossed >> i & 1) == 0) {
+            *keys++ = mst_tcpstore_name(front, call, wait->space, key, 0);
+        }
+    }
+    mst_tcpstore_post(front, call, connection->session, &wait->calls, on_came, connection);
+    return true;
+}
+
+/* Of several keys those that are queues. */
+static void cross_queues(const struct mst_tcpstore *front, struct mst_tcpstore_wait *wait)
+{
+    struct mst_slice list = wait->chunk;
+
+    for (uint32_t i = 0; front->queues.count > 0 && i < wait->chunk_count; i++) {
+        if (mst_tcpstore_queue_find(front, mst_tcpstore_item(&list))) {
+            wait->crossed |= UINT64_C(1) << i;
+        }
+    }
+}
+
+static void wait_on(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection)
+{
+    struct mst_tcpstore_wait *wait = &connection->wait;
+    uint32_t count = 0;
+    size_t names;
+
+    while (count == 0) {
+        for (uint32_t i = 0; i < wait->chunk_count; i++) {
+            (void)mst_tcpstore_item(&wait->chunk);
+        }
+        wait->left -= wait->chunk_count;
+        if (wait->left == 0) {
+            mst_tcpstore_wait_answer(front, connection);
+            return;
+        }
+        wait->chunk_count =
+            wait->left < MST_TCPSTORE_CHUNK ? (uint32_t)wait->left : MST_TCPSTORE_CHUNK;
+        wait->crossed = 0;
+        if (wait->count > 1 && wait->space == MST_TCPSTORE_KEYS) {
+            cross_queues(front, wait);
+        }
+        count = keys_left(wait, &names);
+    }
+    if (!ask(front, connection, count, names)) {
+        mst_tcpstore_fail_memory(front, connection);
+    }
+}
+
+void mst_tcpstore_wait_cross(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection,
+                             struct mst_slice key)
+{
+    struct mst_tcpstore_wait *wait = &connection->wait;
+    uint64_t before = wait->crossed;
+    struct mst_slice list = wait->chunk;
+    uint32_t count;
+    size_t names;
+
+    if (wait->count < 2 || wait->space != MST_TCPSTORE_KEYS) {
+        return;
+    }
+    for (uint32_t i = 0; i < wait->chunk_count; i++) {
+        if (mst_slice_equal(mst_tcpstore_item(&list), key)) {
+            wait->crossed |= UINT64_C(1) << i;
+        }
+    }
+    if (wait->crossed == before) {
+        return;
+    }
+    mst_tcpstore_drop_calls(front, &wait->calls);
+    count = keys_left(wait, &names);
+    if (count == 0) {
+        wait_on(front, connection);
+    } else if (!ask(front, connection, count, names)) {
+        mst_tcpstore_fail_memory(front, connection);
+    }
+}
+
+void mst_tcpstore_wait_begin(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection,
+                             enum mst_tcpstore_space space, struct mst_slice keys, uint64_t count)
+{
+    struct mst_tcpstore_wait *wait = &connection->wait;
+    struct mst_blob *copy = mst_blob_new(&front->mem, keys);
+
+    mst_tcpstore_wait_end(front, connection);
+    if (!copy) {
+        mst_tcpstore_fail_memory(front, connection);
+        return;
+    }
+    wait->space = space;
+    wait->keys = copy;
+    wait->count = count;
+    wait->left = count;
+    wait->chunk = mst_blob_slice(copy);
+    wait->since_ns = front->now_ns;
+    mst_list_append(&front->waits, &wait->link);
+    mst_tcpstore_finish(front, connection);
+    wait_on(front, connection);
+    if (mst_list_linked(&wait->link) && count == 1 && space == MST_TCPSTORE_KEYS) {
+        struct mst_slice list = mst_blob_slice(copy);
+
+        mst_tcpstore_queue_serve(front, mst_tcpstore_item(&list));
+    }
+}
