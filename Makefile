@@ -60,7 +60,7 @@ soak-preempt: build
 	@tools/soak_preempt $(if $(NOTICES),--notices $(NOTICES)) \
 		$(if $(filter command environment,$(firstword $(origin SEED))),--seed $(SEED))
 
-# The real clients of JAX, which pip installs below build/interop (300 MB each), against a real `muster run`.
+# The real clients of JAX and torch, which pip installs below build/interop, against a real `muster run`.
 interop: build
 	@tools/deps --test
 	@tools/interop

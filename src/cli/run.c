@@ -190,7 +190,7 @@ static int check_fronts(const struct mst_cli *cli, const struct mst_run_options 
     if (mst_fronts_kinds(options->fronts, kinds, &count, &wrong)) {
         return MST_CLI_OK;
     }
-    return mst_cli_usage(cli, "--front %s: there is no front '%.*s'; xla or none",
+    return mst_cli_usage(cli, "--front %s: there is no front '%.*s'; xla, tcpstore or none",
                          options->fronts, MST_SLICE_ARGS(wrong));
 }
 
@@ -390,7 +390,9 @@ const struct mst_cli_command mst_cli_run = {
         "\n"
         "Programs of JAX run unchanged: their jax.distributed.initialize() finds muster run, each "
         "process is a rank, and a lost one ends the others at once; with --jax-recoverable they "
-        "go on. --front none changes nothing for them.\n"
+        "go on. --front tcpstore, or xla,tcpstore, is the same for the store of torch; --front "
+        "none "
+        "has neither.\n"
         "\n"
         "While a rank is replaced the other ranks keep running; with --replace-wait they wait "
         "for it, so that the number of ranks stays the same. After a restart limit, or "

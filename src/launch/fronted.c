@@ -241,10 +241,24 @@ static bool set_jax(struct mst_environment *environment, const struct mst_place 
            set_place(environment, place);
 }
 
+static bool set_torch(struct mst_environment *environment, const struct mst_run_job *job)
+{
+    return set(environment, "MASTER_ADDR", "127.0.0.1") &&
+           set_number(environment, "MASTER_PORT", job->fronted.port) &&
+           set(environment, "TORCHELASTIC_USE_AGENT_STORE", "True");
+}
+
 bool mst_fronted_variables(struct mst_environment *environment, const struct mst_place *place)
 {
     const struct mst_fronted *fronted = &place->job->fronted;
+    bool ok = true;
 
-    return fronted->fronts == NULL || fronted->jax_given || place->job->options->spares != 0 ||
-           set_jax(environment, place);
+    for (unsigned i = 0; i < fronted->count && fronted->fronts != NULL && ok; i++) {
+        if (strcmp(fronted->kinds[i].front->name, "tcpstore") == 0) {
+            ok = set_torch(environment, place->job);
+        } else if (!fronted->jax_given && place->job->options->spares == 0) {
+            ok = set_jax(environment, place);
+        }
+    }
+    return ok;
 }

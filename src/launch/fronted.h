@@ -2,7 +2,7 @@
 #ifndef MST_LAUNCH_FRONTED_H
 #define MST_LAUNCH_FRONTED_H
 
-/* The fronts of a run (fronts/shell): its processes of JAX speak to them in their own
+/* The fronts of a run (fronts/shell): its processes of JAX and torch speak to them in their own
  * protocols, and are ranks of the job. They find them by their environment. */
 
 #include <stdbool.h>

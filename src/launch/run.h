@@ -85,7 +85,7 @@ struct mst_run_options {
     bool requeue;             /* once all have saved the job is asked to be run again... */
     const char *requeue_file; /* ...by this file; NULL: by Slurm */
 
-    const char *fronts;   /* "xla", or "none": for programs of JAX */
+    const char *fronts;   /* "xla,tcpstore", or "none": for programs of JAX and torch */
     bool jax_recoverable; /* the others go on without a lost process of JAX */
 
     const char *role;   /* that torch shows for the ranks */

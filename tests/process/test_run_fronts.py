@@ -11,6 +11,7 @@ import socket
 
 PLACE = "echo $RANK $SLURM_PROCID of $SLURM_NTASKS local $SLURM_LOCALID job $SLURM_JOB_ID."
 JAX = "echo jax $JAX_COORDINATOR_ADDRESS $JAX_COORDINATOR_BIND_ADDRESS.;"
+STORE = "echo store $MASTER_ADDR:$MASTER_PORT $TORCHELASTIC_USE_AGENT_STORE."
 
 
 def printed(done):
@@ -56,12 +57,20 @@ def test_spares_have_no_place_in_jax(muster):
     assert shell(muster, 1, ["--spares", 1], JAX) == ["jax ."] * 2
 
 
+def test_the_store_of_torch(muster):
+    """--front tcpstore: MASTER_ADDR and MASTER_PORT are the front's, and rank 0 is told to have no store.
+    Without it they are as with torchrun."""
+    lines = shell(muster, 2, ["--front", "tcpstore"], STORE)
+    assert len(set(lines)) == 1 and re.fullmatch(r"store 127\.0\.0\.1:\d+ True\.", lines[0]), lines
+    assert re.fullmatch(r"store 127\.0\.0\.1:\d+ False\.", shell(muster, 1, [], STORE)[0])
+
+
 def test_a_front_that_there_is_not(muster):
     """A front is named that there is not. The run does not begin, and the line lists those that there
     are."""
     done = muster("run", "-n", 1, "--front", "xla,etcd", "--", "true")
     assert done.returncode == 2
-    assert "--front xla,etcd: there is no front 'etcd'; xla or none" in done.stderr
+    assert "--front xla,etcd: there is no front 'etcd'; xla, tcpstore or none" in done.stderr
 
 
 def test_a_stranger_at_the_port(spawn, tmp_path):

@@ -4,10 +4,12 @@
 
 #include <string.h>
 
+#include "fronts/tcpstore/tcpstore.h"
 #include "fronts/xla/xla.h"
 
-/* The first byte is that of HTTP/2's preface. */
-static const struct mst_fronts_kind all[MST_FRONTS_MAX] = {{&mst_xla_front, 'P'}};
+/* The first bytes are those of HTTP/2's preface, and of TCPStore's first request, VALIDATE. */
+static const struct mst_fronts_kind all[MST_FRONTS_MAX] = {{&mst_xla_front, 'P'},
+                                                           {&mst_tcpstore_front, 0}};
 
 const struct mst_fronts_kind *mst_fronts_kind(struct mst_slice name)
 {

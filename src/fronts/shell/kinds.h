@@ -7,7 +7,7 @@
 #include "base/slice.h"
 #include "fronts/shell/fronts.h"
 
-#define MST_FRONTS_MAX 1u
+#define MST_FRONTS_MAX 2u
 
 /* The one of that name. NULL: there is none. */
 const struct mst_fronts_kind *mst_fronts_kind(struct mst_slice name);
