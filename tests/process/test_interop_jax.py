@@ -9,11 +9,12 @@ import json
 import os
 import re
 import signal
-import time
 
 import pytest
 
+from conftest import BUILD
 from interop import JOBS, client
+from nodes import joining
 from running import Run, until
 
 JAXES = ["jax", "jax9"]  # jaxlib 0.10, and 0.9 with another wire
@@ -72,6 +73,31 @@ def test_a_job_of_jax(any_jax, job):
     assert said(run, "barrier one") == dict.fromkeys(range(4), "passed")
     assert said(run, "live") == dict.fromkeys(range(4), "[0, 1, 2, 3]")
     assert len(said(run, "ended")) == 4
+
+
+def test_two_nodes(jax, spawn, env, tmp_path):
+    """A run has two nodes, with a secret. Each process speaks to the front of its own node; sums, keys, a
+    barrier and the live processes are those of all four."""
+    env["MUSTER_STATE_DIR"] = str(tmp_path)
+    tmp_path.chmod(0o700)
+    words = [*jax, "psum", "kv", "barrier=one", "live"]
+    first = spawn("run", "--nnodes", 2, "-n", 2, "-j", "two", "--listen", "127.0.0.1:0", "--", *words)
+    second = spawn("run", *joining(first))
+    for node in (first, second):
+        assert node.wait() == 0, "\n".join(node.log.lines[-40:])
+        for line in (" sum 10", " barrier one passed", " live [0, 1, 2, 3]"):
+            assert len(node.out.having(line)) == 2, "\n".join(node.out.lines[-40:])
+
+
+def test_jobs_beside_each_other(jax, spawn):
+    """Two jobs of JAX and one of a native C program run at once, the two with keys, barriers and counters of the
+    same names. Each sees its own alone, and all end with 0."""
+    jobs = [spawn("run", "-n", 2, "-j", f"jax{i}", "--", *jax, "kv", "barrier=one", "psum") for i in range(2)]
+    native = spawn("run", "-n", 2, "-j", "native", "--", BUILD / "bin" / "hello")
+    assert native.wait() == 0, "\n".join(native.log.lines)
+    for run in jobs:
+        assert run.wait() == 0, "\n".join(run.log.lines[-40:])
+        assert len(run.out.having(" kv blue")) == len(run.out.having(" sum 3")) == 2
 
 
 def test_processes_of_jax_are_ranks(jax, job, muster, tmp_path):
