@@ -28,20 +28,6 @@ struct stage_reply {
     struct mst_reply *reply;
 };
 
-static void *give(void *ctx, size_t size)
-{
-    (void)ctx;
-    return malloc(size);
-}
-
-static void take(void *ctx, void *memory)
-{
-    (void)ctx;
-    free(memory);
-}
-
-const struct mst_mem stage_mem = {.alloc = give, .release = take};
-
 /* ---- the service's side ---- */
 
 static void replied(void *ctx, uint32_t client, const struct mst_reply *reply)
@@ -83,7 +69,8 @@ static void open_session(struct stage *stage, uint32_t front, const struct mst_f
     const struct mst_request join = {.command = MST_JOIN};
 
     assert_true(stage->session_count <= STAGE_SESSIONS_MAX);
-    *session = (struct stage_session){.front = front, .number = effect->session};
+    *session =
+        (struct stage_session){.front = front, .number = effect->session, .index = effect->index};
     session->client = core_service_open(&stage->service, &open);
     session->join = core_service_send(&stage->service, session->client, &join);
 }
@@ -159,6 +146,7 @@ static void hear(struct stage *stage, uint32_t front, uint64_t connection, struc
             assert_non_null(client->unread);
             memcpy(client->unread + client->unread_size, bytes.data, bytes.size);
             client->unread_size += bytes.size;
+            client->told = false;
         } else {
             assert_int_equal(nghttp2_session_mem_recv(client->h2, bytes.data, bytes.size),
                              bytes.size);
@@ -168,6 +156,24 @@ static void hear(struct stage *stage, uint32_t front, uint64_t connection, struc
     if (stage->send) {
         stage->send(stage, connection, bytes);
     }
+}
+
+/* The front learns how much its clients have not read. */
+static bool tell_backlogs(struct stage *stage)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < stage->client_count; i++) {
+        struct stage_client *client = &stage->clients[i];
+
+        if (client->unread && !client->told && !client->closed) {
+            client->told = any = true;
+            mst_xla_front.written(stage->fronts[client->front], stage->now_ns, client->connection,
+                                  client->unread_size);
+            stage_drain(stage, client->front);
+        }
+    }
+    return any;
 }
 
 static void set_paused(struct stage *stage, uint32_t front, uint64_t connection, bool paused)
@@ -291,6 +297,9 @@ static ssize_t read_request(nghttp2_session *h2, int32_t stream, uint8_t *room, 
     memcpy(room, call->request + call->sent, size);
     call->sent += size;
     if (call->sent == call->request_size) {
+        if (call->client->holds) {
+            return size > 0 ? (ssize_t)size : NGHTTP2_ERR_DEFERRED;
+        }
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     }
     return (ssize_t)size;
@@ -327,7 +336,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
         text = call->details;
     }
     if (text) {
-        assert_true(value_size < STAGE_LINE_MAX);
+        assert_true(value_size < (text == call->text ? sizeof call->text : sizeof call->details));
         memcpy(text, value, value_size);
         text[value_size] = '\0';
     }
@@ -476,12 +485,14 @@ void stage_cancel(struct stage_call *call)
 bool stage_reply(const struct stage_call *call, enum mst_xla_wire wire, enum mst_xla_method method,
                  struct mst_xla_reply *reply)
 {
+    static struct failing_mem memory;
     static struct mst_native_arena arena;
     static bool begun;
     struct mst_wrong wrong;
 
     if (!begun) {
-        mst_native_arena_init(&arena, &stage_mem);
+        failing_mem_init(&memory, 0);
+        mst_native_arena_init(&arena, &memory.mem);
         begun = true;
     }
     mst_native_arena_reset(&arena, 1 << 20);
@@ -526,6 +537,7 @@ void stage_flow(struct stage *stage)
         for (uint32_t i = 0; i < stage->client_count; i++) {
             any = speak(&stage->clients[i]) || any;
         }
+        any = tell_backlogs(stage) || any;
         while (stage->replies) {
             struct stage_reply *kept = stage->replies;
 
@@ -575,22 +587,67 @@ void stage_dead(struct stage *stage, uint32_t front, uint32_t index, const char 
     stage_flow(stage);
 }
 
+void stage_widen(struct stage_client *client)
+{
+    enum { WINDOW = 1 << 30 };
+    const nghttp2_settings_entry entry = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW};
+
+    assert_int_equal(nghttp2_submit_settings(client->h2, NGHTTP2_FLAG_NONE, &entry, 1), 0);
+    assert_int_equal(
+        nghttp2_session_set_local_window_size(client->h2, NGHTTP2_FLAG_NONE, 0, WINDOW), 0);
+    stage_flow(client->stage);
+}
+
+void stage_listen(struct stage_client *client)
+{
+    client->deaf = false;
+    assert_int_equal(nghttp2_session_mem_recv(client->h2, client->unread, client->unread_size),
+                     client->unread_size);
+    client->unread_size = 0;
+    client->told = false;
+    stage_flow(client->stage);
+    stage_pass(client->stage, 1);
+}
+
+void stage_lose(struct stage *stage, uint32_t front, uint32_t index)
+{
+    const struct mst_request leaving = {.command = MST_LEAVE};
+
+    for (uint32_t i = 0; i < stage->session_count; i++) {
+        if (stage->sessions[i].front == front && stage->sessions[i].index == index) {
+            stage->sessions[i].left = true;
+            (void)core_service_send(&stage->service, stage->sessions[i].client, &leaving);
+        }
+    }
+    stage_flow(stage);
+}
+
+unsigned stage_posts(const struct stage *stage)
+{
+    unsigned count = 0;
+
+    for (const struct stage_post *made = stage->posts; made; made = made->next) {
+        count += !made->dropped;
+    }
+    return count;
+}
+
 /* ---- the whole ---- */
 
-void stage_init_with(struct stage *stage, uint32_t fronts, const struct mst_front_config *config,
-                     const struct mst_mem *mem)
+void stage_init_with(struct stage *stage, uint32_t fronts, const struct mst_front_config *config)
 {
     memset(stage, 0, sizeof *stage);
     stage->now_ns = NS_PER_S;
     stage->config = *config;
-    stage->mem = mem;
+    failing_mem_init(&stage->memory, 0);
     stage->front_count = fronts;
     stage->last_reply = &stage->replies;
     core_service_init(&stage->service, stage->now_ns);
     stage->service.replied = replied;
     stage->service.ctx = stage;
     for (uint32_t i = 0; i < fronts; i++) {
-        assert_int_equal(mst_xla_front.new(&stage->fronts[i], config, mem), MUSTER_OK);
+        assert_int_equal(mst_xla_front.new(&stage->fronts[i], config, &stage->memory.mem),
+                         MUSTER_OK);
     }
 }
 
@@ -598,7 +655,7 @@ void stage_init(struct stage *stage, uint32_t fronts, uint32_t size)
 {
     const struct mst_front_config config = {.size = size, .seed = 1, .limits = mst_limits_default};
 
-    stage_init_with(stage, fronts, &config, &stage_mem);
+    stage_init_with(stage, fronts, &config);
 }
 
 void stage_fini(struct stage *stage)
@@ -610,6 +667,7 @@ void stage_fini(struct stage *stage)
     for (uint32_t i = 0; i < stage->front_count; i++) {
         mst_xla_front.free(stage->fronts[i]);
     }
+    assert_int_equal(stage->memory.live, 0);
     for (uint32_t i = 0; i < stage->call_count; i++) {
         free(stage->calls[i]->request);
         free(stage->calls[i]->reply);

@@ -8,6 +8,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "core_service.h"
+#include "failing_mem.h"
 #include "fronts/xla/message.h"
 #include "fronts/xla/xla.h"
 
@@ -18,8 +19,6 @@ enum {
     STAGE_SESSIONS_MAX = 16,
     STAGE_LINE_MAX = 4096
 };
-
-extern const struct mst_mem stage_mem; /* malloc */
 
 struct stage;
 
@@ -46,16 +45,19 @@ struct stage_client {
     bool closed;  /* by the front */
     bool paused;  /* the front reads nothing of it */
     bool deaf;    /* does not read */
+    bool holds;   /* its requests do not end */
     size_t piece; /* bytes that are given at once; 0: as they come */
     unsigned char *unread;
     size_t unread_size;
+    bool told; /* to the front */
 };
 
 struct stage_session {
     uint32_t front;
     uint64_t number; /* of the front */
     uint32_t client; /* of the core */
-    uint64_t join;   /* its request; 0: it is sealed */
+    uint32_t index;
+    uint64_t join; /* its request; 0: it is sealed */
     bool failed, left;
     int32_t code;
     char text[512];
@@ -65,7 +67,7 @@ struct stage {
     struct core_service service;
     uint64_t now_ns;
     struct mst_front_config config;
-    const struct mst_mem *mem;
+    struct failing_mem memory; /* of the fronts, all of it given back in the end */
     void *fronts[STAGE_FRONTS_MAX];
     uint32_t front_count;
     struct stage_client clients[STAGE_CLIENTS_MAX];
@@ -79,6 +81,7 @@ struct stage {
     bool draining;
     uint64_t connections;
     unsigned logs;
+    bool may_lack; /* memory: a front may close a connection, or never answer */
     /* Of connections that are no client's. */
     void (*send)(struct stage *stage, uint64_t connection, struct mst_slice bytes);
     void (*close)(struct stage *stage, uint64_t connection);
@@ -86,8 +89,7 @@ struct stage {
 
 /* `fronts` nodes of a job of `size`. */
 void stage_init(struct stage *stage, uint32_t fronts, uint32_t size);
-void stage_init_with(struct stage *stage, uint32_t fronts, const struct mst_front_config *config,
-                     const struct mst_mem *mem);
+void stage_init_with(struct stage *stage, uint32_t fronts, const struct mst_front_config *config);
 void stage_fini(struct stage *stage);
 
 struct stage_client *stage_connect(struct stage *stage, uint32_t front);
@@ -109,6 +111,16 @@ void stage_flow(struct stage *stage);
 void stage_pass(struct stage *stage, uint64_t ms);
 
 void stage_dead(struct stage *stage, uint32_t front, uint32_t index, const char *text);
+
+/* What its agent reports to the service. */
+void stage_lose(struct stage *stage, uint32_t front, uint32_t index);
+/* Native calls that wait. */
+unsigned stage_posts(const struct stage *stage);
+
+/* A window of 1 GiB for what it reads. */
+void stage_widen(struct stage_client *client);
+/* What came while it was deaf, and from now on. */
+void stage_listen(struct stage_client *client);
 
 /* Drains a front; for inputs that a test makes by itself. */
 void stage_drain(struct stage *stage, uint32_t front);

@@ -84,6 +84,9 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *conte
     if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
         call = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+        if (call) {
+            call->whole = true;
+        }
         if (call && !call->answered) {
             mst_xla_call_whole(call);
         }
@@ -104,6 +107,22 @@ static int on_close(nghttp2_session *h2, int32_t stream, uint32_t code, void *co
 }
 
 /* ---- output ---- */
+
+/* A request that was refused before it was whole: no more of it is wanted. */
+static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *context)
+{
+    const struct mst_xla_call *call;
+
+    (void)context;
+    if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
+        call = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+        if (call && !call->whole) {
+            return nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
+                                             NGHTTP2_NO_ERROR);
+        }
+    }
+    return 0;
+}
 
 static nghttp2_nv header(const char *name, struct mst_slice value, uint8_t flags)
 {
@@ -201,7 +220,9 @@ struct mst_slice mst_xla_connection_output(struct mst_xla_connection *connection
         ssize_t got = nghttp2_session_mem_send(connection->h2, &bytes);
 
         if (got <= 0) {
-            connection->ending = connection->ending || got < 0;
+            connection->ending = connection->ending || got < 0 ||
+                                 (!nghttp2_session_want_read(connection->h2) &&
+                                  !nghttp2_session_want_write(connection->h2));
             break;
         }
         if ((size_t)got > CHUNK - size) { /* no frame of ours is so large */
@@ -233,6 +254,7 @@ muster_status mst_xla_callbacks_new(struct mst_xla *front)
     nghttp2_session_callbacks_set_on_header_callback(front->callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(front->callbacks, on_data);
     nghttp2_session_callbacks_set_on_frame_recv_callback(front->callbacks, on_frame);
+    nghttp2_session_callbacks_set_on_frame_send_callback(front->callbacks, on_sent);
     nghttp2_session_callbacks_set_on_stream_close_callback(front->callbacks, on_close);
     nghttp2_option_set_no_closed_streams(front->option, 1);
     /* It would read a clock to count them. */
@@ -308,9 +330,7 @@ void mst_xla_connection_received(struct mst_xla_connection *connection, struct m
         return;
     }
     taken = nghttp2_session_mem_recv(connection->h2, bytes.data, bytes.size);
-    connection->ending =
-        taken != (ssize_t)bytes.size ||
-        (!nghttp2_session_want_read(connection->h2) && !nghttp2_session_want_write(connection->h2));
+    connection->ending = taken != (ssize_t)bytes.size;
     mst_xla_connection_touch(connection);
 }
 

@@ -80,6 +80,7 @@ struct mst_xla_op *mst_xla_op_new(struct mst_xla_task *task, enum mst_command co
     op->room = size;
     op->request.command = command;
     mst_list_init(&op->calls);
+    mst_list_init(&op->carried);
     mst_buffer_init(&op->listed, &front->mem, 0);
     mst_buffer_init(&op->after, &front->mem, 0);
     return op;
@@ -131,7 +132,7 @@ void mst_xla_op_wait(struct mst_xla_op *op, struct mst_xla_call *call)
     call->op = op;
 }
 
-static void op_free(struct mst_xla_op *op)
+void mst_xla_op_free(struct mst_xla_op *op)
 {
     struct mst_xla *front = op->task->front;
     struct mst_xla_call *call;
@@ -141,13 +142,13 @@ static void op_free(struct mst_xla_op *op)
     mst_list_remove(&op->effect.queue);
     mst_buffer_fini(&op->listed);
     mst_buffer_fini(&op->after);
+    MST_EACH(carried, &op->carried, struct mst_xla_op, in_task) {
+        mst_list_remove(&carried->in_task);
+        mst_xla_op_free(carried);
+    }
+    mst_mem_release(&front->mem, op->names);
     mst_mem_release(&front->mem, op->writes);
     mst_mem_release(&front->mem, op);
-}
-
-void mst_xla_op_forget(struct mst_xla_op *op)
-{
-    op_free(op);
 }
 
 /* It is no native call any longer. */
@@ -169,7 +170,7 @@ void mst_xla_op_drop(struct mst_xla_op *op)
 {
     op_unlink(op);
     if (mst_list_linked(&op->effect.queue)) { /* it was never made */
-        op_free(op);
+        mst_xla_op_free(op);
         return;
     }
     op->dropped = true;
@@ -235,14 +236,14 @@ static void front_free(void *object)
         if (effect->out.kind == MST_FRONT_LOG) {
             mst_mem_release(&front->mem, effect);
         } else if (effect->out.kind == MST_FRONT_DROP) {
-            op_free(MST_CONTAINER(effect, struct mst_xla_op, effect));
+            mst_xla_op_free(MST_CONTAINER(effect, struct mst_xla_op, effect));
         }
     }
     while ((node = mst_tree_first(&front->ops)) != NULL) {
         struct mst_xla_op *op = MST_CONTAINER(node, struct mst_xla_op, by_tag);
 
         op_unlink(op);
-        op_free(op);
+        mst_xla_op_free(op);
     }
     while ((node = mst_tree_first(&front->tasks)) != NULL) {
         mst_xla_task_free(MST_CONTAINER(node, struct mst_xla_task, by_index));
@@ -251,7 +252,6 @@ static void front_free(void *object)
     mst_native_arena_fini(&front->arena);
     nghttp2_session_callbacks_del(front->callbacks);
     nghttp2_option_del(front->option);
-    mst_mem_release(&front->mem, front->error);
     mst_mem_release(&front->mem, front->chunk);
     mst_mem_release(&front->mem, front->spent);
     mst_mem_release(&front->mem, front);
@@ -372,8 +372,8 @@ static void front_reply(void *object, uint64_t now_ns, uint64_t session, uint64_
     }
     op_unlink(op);
     op->replied(front, op, reply);
-    if (!mst_tree_linked(&op->by_tag)) { /* not made again */
-        op_free(op);
+    if (!mst_tree_linked(&op->by_tag) && !op->taken) { /* neither made again nor kept */
+        mst_xla_op_free(op);
     }
 }
 
@@ -449,7 +449,7 @@ static const struct mst_front_effect *take_effect(struct mst_xla *front)
     if (effect->out.kind == MST_FRONT_LOG) {
         front->spent = effect;
     } else if (effect->out.kind == MST_FRONT_DROP) {
-        op_free(MST_CONTAINER(effect, struct mst_xla_op, effect));
+        mst_xla_op_free(MST_CONTAINER(effect, struct mst_xla_op, effect));
     }
     return &front->out;
 }

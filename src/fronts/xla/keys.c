@@ -285,7 +285,7 @@ static bool joins(struct mst_xla_op *op, struct mst_xla_call *call, struct mst_x
 
     if (other && mst_slice_equal(other->name, op->name)) {
         mst_xla_op_wait(other, call);
-        mst_xla_op_forget(op);
+        mst_xla_op_free(op);
         return true;
     }
     (void)mst_tree_insert(&task->gets, &op->request.get.key, &op->by_name);

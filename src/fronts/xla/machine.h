@@ -90,7 +90,7 @@ struct mst_xla_call {
     enum mst_xla_method method;
     enum mst_xla_wire wire;
     uint8_t encoding; /* of its message, see gzip.h */
-    bool bad_method, bad_type, has_type, answered;
+    bool bad_method, bad_type, has_type, whole, answered;
     uint32_t header_bytes;
     /* What was received of its message; then its reply, of which so much is sent. */
     unsigned char *bytes;
@@ -133,6 +133,10 @@ struct mst_xla_op {
     struct mst_write *write;  /* the only one, kept with the op... */
     struct mst_write *writes; /* ...or of a page */
     bool last;
+    /* Of a round: rounds that it says are taken; then this one is such a round itself. */
+    struct mst_list carried;
+    struct mst_slice *names;
+    bool taken;
     size_t used, room;
     unsigned char bytes[];
 };
@@ -155,8 +159,10 @@ struct mst_xla_task {
     enum mst_xla_wire wire;
     struct mst_list registering, polls, leaving; /* calls */
     struct mst_list ops;
-    struct mst_tree gets, rounds;    /* ops by key and name, while they wait */
-    struct mst_tree counts;          /* of rounds of GetAliveTasks, by name */
+    struct mst_tree gets, rounds; /* ops by key and name, while they wait */
+    struct mst_tree counts;       /* of rounds of GetAliveTasks, by name */
+    struct mst_list taken;        /* rounds whose result the client has: the service may forget */
+    uint32_t taken_count;
     uint64_t beat_ns, beat_every_ns; /* 0: it has said no time */
     uint64_t gone_ns;                /* its connection is closed: it has failed then */
     bool has_left;                   /* not in a generation any more, but it was */
@@ -189,7 +195,8 @@ struct mst_xla {
     unsigned char *chunk;        /* output on its way out */
 
     /* What the job's tasks share. */
-    struct mst_xla_error *error; /* the first one; NULL: none */
+    bool has_error;
+    struct mst_xla_error error; /* the first one */
     bool noticed;
     struct mst_xla_task *watcher; /* whose session watches; NULL: none */
     struct mst_xla_op *watch;
@@ -219,8 +226,8 @@ void mst_xla_op_again(struct mst_xla_op *op);
 /* The call waits for it. */
 void mst_xla_op_wait(struct mst_xla_op *op, struct mst_xla_call *call);
 void mst_xla_op_drop(struct mst_xla_op *op);
-/* One that was not made. */
-void mst_xla_op_forget(struct mst_xla_op *op);
+/* One that was not made, or is over. */
+void mst_xla_op_free(struct mst_xla_op *op);
 /* The next call that waits, which waits no longer; NULL: none. */
 struct mst_xla_call *mst_xla_next_waiting(struct mst_list *waiting);
 

@@ -181,6 +181,7 @@ static uint64_t incarnation_of(struct mst_xla *front, uint32_t index)
     return peer ? peer->incarnation : 0;
 }
 
+/* Losses of the generation are faults of it as well, and reach those that poll as such. */
 static void take_member(struct mst_xla *front, const struct mst_item *item)
 {
     const struct mst_who *who = &item->who;
@@ -190,9 +191,6 @@ static void take_member(struct mst_xla *front, const struct mst_item *item)
     if (who->state == MST_STATE_LOST) {
         error = error_of(who, item->value);
         mst_xla_members_set(front, who->index, MST_XLA_ERROR, incarnation, &error);
-        if (who->rank != MST_RANK_NONE) {
-            mst_xla_propagate(front, &error);
-        }
     } else if (who->state == MST_LEFT) {
         mst_xla_members_set(front, who->index, MST_XLA_DISCONNECTED, incarnation, NULL);
     } else if (who->state == MST_PRESENT && incarnation != 0) {

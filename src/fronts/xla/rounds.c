@@ -10,7 +10,8 @@ enum {
     SHOWN_MAX = 200,
     NAME_ROOM = 256, /* of a round: name_bytes_max of most services */
     DIGEST_ROOM = 20,
-    INCARNATION = 8
+    INCARNATION = 8,
+    TAKEN_MAX = 64
 };
 
 /* ---- the tasks that take part ---- */
@@ -111,9 +112,11 @@ struct mst_xla_error mst_xla_error_round(enum mst_xla_code code, const char *wor
     struct mst_text text = {
         .start = error.text, .size = strlen(error.text), .room = sizeof error.text};
 
-    mst_text_format(&text, "%s", mst_status_text(reply->status));
+    /* A code that says it needs no words. */
+    if (code != MST_XLA_DEADLINE_EXCEEDED) {
+        mst_text_format(&text, "%s: ", mst_status_text(reply->status));
+    }
     if (reply->has_detail && reply->detail.expected > 0) {
-        mst_text_add(&text, ": ");
         say_detail(&text, &reply->detail);
     }
     return error;
@@ -164,6 +167,68 @@ static struct mst_xla_error barrier_error(const struct mst_xla_op *op,
     return error;
 }
 
+/* ---- rounds whose results the client has ---- */
+
+/* The service keeps the last result of each name until all have said that they have it. JAX has a
+ * name for nearly each of its barriers. */
+static void take(struct mst_xla_op *op)
+{
+    struct mst_xla_task *task = op->task;
+
+    if (task->taken_count < TAKEN_MAX) {
+        op->taken = true;
+        mst_list_append(&task->taken, &op->in_task);
+        task->taken_count++;
+    }
+}
+
+/* The service has heard, unless it refused the round for lack of room: then it hears again. */
+static void carried(struct mst_xla_op *op, const struct mst_reply *reply)
+{
+    bool again = reply->status == MUSTER_ELIMIT || reply->status == MUSTER_ENOMEM ||
+                 reply->status == MUSTER_ENOSPACE;
+    struct mst_list *node;
+
+    while ((node = mst_list_take(&op->carried)) != NULL) {
+        struct mst_xla_op *other = MST_CONTAINER(node, struct mst_xla_op, in_task);
+
+        other->taken = false;
+        if (again) {
+            take(other);
+        }
+        if (!other->taken) {
+            mst_xla_op_free(other);
+        }
+    }
+}
+
+/* Posts it, and all that is taken with it but its own name. */
+static void post(struct mst_xla_op *op)
+{
+    struct mst_xla_task *task = op->task;
+    uint32_t count = 0;
+
+    op->names = mst_mem_array(&task->front->mem, task->taken_count + 1, sizeof *op->names);
+    MST_EACH(other, &task->taken, struct mst_xla_op, in_task) {
+        bool same = mst_slice_equal(other->request.round.name, op->request.round.name);
+
+        if (!op->names && !same) {
+            continue;
+        }
+        mst_list_remove(&other->in_task);
+        task->taken_count--;
+        if (same) {
+            mst_xla_op_free(other);
+        } else {
+            op->names[count++] = other->request.round.name;
+            mst_list_append(&op->carried, &other->in_task);
+        }
+    }
+    op->request.round.taken = op->names;
+    op->request.round.taken_count = count;
+    mst_xla_op_post(op);
+}
+
 /* ---- Barrier ---- */
 
 static int round_order(const void *key, const struct mst_tree_node *node)
@@ -201,8 +266,10 @@ static void barrier_done(struct mst_xla *front, struct mst_xla_op *op,
     struct mst_xla_error error;
 
     (void)front;
+    carried(op, reply);
     if (reply->status == MUSTER_OK) {
         mst_xla_answer_all(&op->calls, &(struct mst_xla_reply){.counter = op->counter});
+        take(op);
         return;
     }
     error = barrier_error(op, reply);
@@ -247,7 +314,7 @@ static bool supersedes(struct mst_xla_op *op, struct mst_xla_call *call)
         error.plain = true;
         mst_xla_refuse_all(&other->calls, &error);
         mst_xla_op_wait(other, call);
-        mst_xla_op_forget(op);
+        mst_xla_op_free(op);
         return true;
     }
     if (!other) {
@@ -306,7 +373,7 @@ void mst_xla_barrier(struct mst_xla_call *call, struct mst_xla_task *task,
     }
     indices = keep_indices(op, call, request);
     if (!admits(call, task, request, &indices)) {
-        mst_xla_op_forget(op);
+        mst_xla_op_free(op);
         return;
     }
     op->name = mst_xla_op_keep(op, request->key);
@@ -318,7 +385,7 @@ void mst_xla_barrier(struct mst_xla_call *call, struct mst_xla_task *task,
     op->request.round.on_loss = MST_FAIL;
     if (!supersedes(op, call)) {
         mst_xla_op_wait(op, call);
-        mst_xla_op_post(op);
+        post(op);
     }
 }
 
@@ -344,12 +411,17 @@ void mst_xla_rounds_init(struct mst_xla_task *task)
 {
     mst_tree_init(&task->rounds, round_order);
     mst_tree_init(&task->counts, count_order);
+    mst_list_init(&task->taken);
 }
 
 void mst_xla_rounds_fini(struct mst_xla_task *task)
 {
     struct mst_tree_node *node;
 
+    MST_EACH(op, &task->taken, struct mst_xla_op, in_task) {
+        mst_list_remove(&op->in_task);
+        mst_xla_op_free(op);
+    }
     while ((node = mst_tree_first(&task->counts)) != NULL) {
         mst_tree_remove(&task->counts, node);
         mst_mem_release(&task->front->mem, MST_CONTAINER(node, struct count, by_name));
@@ -420,11 +492,13 @@ static void alive_done(struct mst_xla *front, struct mst_xla_op *op, const struc
     struct count *count = count_of(op->task, op->request.round.name);
     struct mst_xla_error error;
 
+    carried(op, reply);
     if (count) {
         count->number = op->counter + 1;
     }
     if (reply->status == MUSTER_OK) {
         answer_living(front, op, reply);
+        take(op);
         return;
     }
     error = mst_xla_error_native("GetAliveTasks", reply);
@@ -463,14 +537,14 @@ static void call_living(struct mst_xla_op *op, struct mst_xla_call *call)
 
     if (other) { /* all calls of the task get the same answer */
         mst_xla_op_wait(other, call);
-        mst_xla_op_forget(op);
+        mst_xla_op_free(op);
         return;
     }
     op->counter = count ? count->number : 0;
     op->request.round.number = op->counter;
     (void)mst_tree_insert(&task->rounds, &op->request.round.name, &op->by_name);
     mst_xla_op_wait(op, call);
-    mst_xla_op_post(op);
+    post(op);
 }
 
 void mst_xla_alive(struct mst_xla_call *call, struct mst_xla_task *task,
@@ -493,7 +567,7 @@ void mst_xla_alive(struct mst_xla_call *call, struct mst_xla_task *task,
                                  "GetAliveTasks: the requesting task %u is not one of the tasks",
                                  task->index);
         error.plain = true;
-        mst_xla_op_forget(op);
+        mst_xla_op_free(op);
         mst_xla_refuse(call, &error);
         return;
     }

@@ -102,13 +102,11 @@ static void leave(struct mst_xla_task *task)
 
 void mst_xla_propagate(struct mst_xla *front, const struct mst_xla_error *error)
 {
-    if (front->config.recoverable || front->error) {
+    if (front->config.recoverable || front->has_error) {
         return;
     }
-    front->error = front->mem.alloc(front->mem.ctx, sizeof *front->error);
-    if (front->error) {
-        *front->error = *error;
-    }
+    front->has_error = true;
+    front->error = *error;
     MST_TREE_EACH(task, &front->tasks, struct mst_xla_task, by_index) {
         mst_xla_refuse_all(&task->polls, error);
     }
@@ -370,8 +368,8 @@ void mst_xla_poll(struct mst_xla_call *call, struct mst_xla_task *task,
         error =
             mst_xla_error_of(MST_XLA_FAILED_PRECONDITION,
                              "task %u has not been registered or has disconnected", task->index);
-    } else if (task->front->error) {
-        error = *task->front->error;
+    } else if (task->front->has_error) {
+        error = task->front->error;
     } else {
         error = mst_xla_error_of(MST_XLA_CANCELLED, "task %u polls again", task->index);
         mst_xla_refuse_all(&task->polls, &error);
@@ -486,11 +484,28 @@ void mst_xla_report(struct mst_xla_call *call, struct mst_xla_task *task,
     mst_xla_answer(call, &(struct mst_xla_reply){0});
 }
 
+/* It dies while it registers: another process may come in its place. */
+static void forget(struct mst_xla_task *task, bool leaves)
+{
+    struct mst_xla_error error =
+        mst_xla_error_of(MST_XLA_CANCELLED, "task %u died while it registered", task->index);
+
+    task->stage = MST_XLA_ABSENT;
+    task->gone_ns = NEVER;
+    mst_xla_refuse_all(&task->registering, &error);
+    if (leaves) {
+        leave(task);
+    }
+    task->session = 0;
+}
+
 void mst_xla_task_dead(struct mst_xla_task *task, struct mst_slice text)
 {
     struct mst_xla_error error;
 
-    if (is_here(task)) {
+    if (task->stage == MST_XLA_OPENING) {
+        forget(task, false);
+    } else if (is_here(task)) {
         error = about(task, mst_xla_error_of(MST_XLA_UNAVAILABLE, "task %u is lost: %.*s",
                                              task->index, MST_SLICE_ARGS(text)));
         mst_xla_task_fail(task, &error, MST_XLA_KEEPS);
@@ -526,6 +541,10 @@ void mst_xla_task_tick(struct mst_xla_task *task)
     uint64_t now_ns = task->front->now_ns, stale = stale_ns(task);
     struct mst_xla_error error;
 
+    if (now_ns >= task->gone_ns && task->stage == MST_XLA_OPENING) {
+        forget(task, true);
+        return;
+    }
     if (now_ns >= task->gone_ns) {
         error = about(task, mst_xla_error_of(MST_XLA_UNAVAILABLE,
                                              "task %u is lost: it closed its connection without "
