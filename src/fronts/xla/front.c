@@ -132,23 +132,28 @@ void mst_xla_op_wait(struct mst_xla_op *op, struct mst_xla_call *call)
     call->op = op;
 }
 
-void mst_xla_op_free(struct mst_xla_op *op)
+static void release(struct mst_xla_op *op)
 {
-    struct mst_xla *front = op->task->front;
-    struct mst_xla_call *call;
+    const struct mst_mem *mem = &op->task->front->mem;
 
-    while ((call = mst_xla_next_waiting(&op->calls)) != NULL) { /* of a front that ends */
+    while (mst_xla_next_waiting(&op->calls)) { /* of a front that ends */
     }
     mst_list_remove(&op->effect.queue);
     mst_buffer_fini(&op->listed);
     mst_buffer_fini(&op->after);
-    MST_EACH(carried, &op->carried, struct mst_xla_op, in_task) {
+    mst_mem_release(mem, op->names);
+    mst_mem_release(mem, op->writes);
+    mst_mem_release(mem, op);
+}
+
+void mst_xla_op_free(struct mst_xla_op *op)
+{
+    MST_EACH(carried, &op->carried, struct mst_xla_op, in_task) /* these carry nothing */
+    {
         mst_list_remove(&carried->in_task);
-        mst_xla_op_free(carried);
+        release(carried);
     }
-    mst_mem_release(&front->mem, op->names);
-    mst_mem_release(&front->mem, op->writes);
-    mst_mem_release(&front->mem, op);
+    release(op);
 }
 
 /* It is no native call any longer. */

@@ -2,7 +2,8 @@
 /* The key-value store: keys of the generation, below xla/. */
 #include "fronts/xla/machine.h"
 
-enum { SPACE = 2 * sizeof(max_align_t), SHOWN_MAX = 1024, LISTED_MAX = 64 << 20 };
+/* SPACES: what aligning three pieces takes. */
+enum { SPACES = 4 * sizeof(max_align_t), SHOWN_MAX = 1024, LISTED_MAX = 64 << 20 };
 
 static const char prefix[] = "xla/";
 enum { PREFIX_SIZE = sizeof prefix - 1 };
@@ -82,11 +83,11 @@ static void refuse_native(struct mst_xla_op *op, const struct mst_reply *reply)
     }
 }
 
-/* The name of a key in the service: `tail` follows. Slashes at its ends and behind slashes do not
- * count. */
-static struct mst_slice keep_key(struct mst_xla_op *op, struct mst_slice key, const char *tail)
+/* The name of a key in the service, or what the names below a folder begin with. Slashes at its
+ * ends and behind slashes do not count. */
+static struct mst_slice keep_key(struct mst_xla_op *op, struct mst_slice key, bool folder)
 {
-    char *room = mst_xla_op_room(op, PREFIX_SIZE + key.size + strlen(tail));
+    char *room = mst_xla_op_room(op, PREFIX_SIZE + key.size + 1);
     const char *from = key.data;
     size_t size = PREFIX_SIZE;
 
@@ -102,15 +103,15 @@ static struct mst_slice keep_key(struct mst_xla_op *op, struct mst_slice key, co
         }
         room[size++] = from[i];
     }
-    memcpy(room + size, tail, strlen(tail));
-    return mst_slice_of(room, size + strlen(tail));
+    room[size] = '/';
+    return mst_slice_of(room, size + (folder ? 1 : 0));
 }
 
 static struct mst_xla_op *write_new(struct mst_xla_task *task, enum mst_write_kind kind,
                                     struct mst_slice key, struct mst_slice value,
                                     mst_xla_replied *replied)
 {
-    size_t size = sizeof(struct mst_write) + PREFIX_SIZE + key.size + value.size + 2 * SPACE;
+    size_t size = sizeof(struct mst_write) + PREFIX_SIZE + key.size + value.size + SPACES;
     struct mst_xla_op *op = mst_xla_op_new(task, MST_WRITE, size, replied);
     struct mst_write *write;
 
@@ -119,7 +120,7 @@ static struct mst_xla_op *write_new(struct mst_xla_task *task, enum mst_write_ki
     }
     write = mst_xla_op_room(op, sizeof *write);
     *write = (struct mst_write){.kind = kind};
-    write->key = keep_key(op, key, "");
+    write->key = keep_key(op, key, false);
     write->value = mst_xla_op_keep(op, value);
     op->request.write.generation = task->generation;
     op->request.write.ops = op->write = write;
@@ -295,7 +296,7 @@ static bool joins(struct mst_xla_op *op, struct mst_xla_call *call, struct mst_x
 void mst_xla_get(struct mst_xla_call *call, struct mst_xla_task *task,
                  const struct mst_xla_request *request)
 {
-    size_t size = PREFIX_SIZE + 2 * request->key.size + 2 * SPACE;
+    size_t size = PREFIX_SIZE + 2 * request->key.size + SPACES;
     struct mst_xla_op *op;
 
     if (!is_key(call, request->key)) {
@@ -305,7 +306,7 @@ void mst_xla_get(struct mst_xla_call *call, struct mst_xla_task *task,
     if (op) {
         op->name = mst_xla_op_keep(op, request->key);
         op->request.get.generation = task->generation;
-        op->request.get.key = keep_key(op, request->key, "");
+        op->request.get.key = keep_key(op, request->key, false);
         op->request.get.wait = call->method == MST_XLA_GET;
         if (op->request.get.wait && joins(op, call, task)) {
             return;
@@ -350,6 +351,7 @@ static struct mst_xla_entry *entries_of(struct mst_xla *front, const struct mst_
     for (uint32_t i = 0; entries && i < op->listed_count; i++) {
         struct listed sizes;
 
+        MST_ASSERT(left.data && left.size >= sizeof sizes);
         memcpy(&sizes, left.data, sizeof sizes);
         left = mst_slice_from(left, sizeof sizes);
         entries[i].key = without_prefix(mst_slice_of(left.data, sizes.key));
@@ -402,13 +404,13 @@ static void listed(struct mst_xla *front, struct mst_xla_op *op, const struct ms
 static struct mst_xla_op *list_new(struct mst_xla_task *task, struct mst_slice folder,
                                    mst_xla_replied *replied)
 {
-    size_t size = PREFIX_SIZE + 2 * folder.size + 1 + 2 * SPACE;
+    size_t size = PREFIX_SIZE + 2 * folder.size + SPACES;
     struct mst_xla_op *op = mst_xla_op_new(task, MST_LIST, size, replied);
 
     if (op) {
         op->name = mst_xla_op_keep(op, folder);
         op->request.list.generation = task->generation;
-        op->request.list.prefix = keep_key(op, folder, "/");
+        op->request.list.prefix = keep_key(op, folder, true);
         mst_buffer_init(&op->listed, &task->front->mem, LISTED_MAX);
         mst_buffer_init(&op->after, &task->front->mem, LISTED_MAX);
     }

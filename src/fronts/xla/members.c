@@ -164,13 +164,17 @@ static struct mst_xla_error error_of(const struct mst_who *who, struct mst_slice
     return error;
 }
 
+static bool is_in_job(const struct mst_xla *front, uint64_t index)
+{
+    return index < (front->config.size > 0 ? front->config.size : front->config.limits.members_max);
+}
+
 /* One that is here is known better, by its own task. */
 static bool is_other(const struct mst_xla *front, const struct mst_who *who)
 {
     const struct mst_xla_task *task = mst_xla_task_at(front, who->index);
 
-    return who->role == MST_ROLE_RANK &&
-           (front->config.size == 0 || who->index < front->config.size) &&
+    return who->role == MST_ROLE_RANK && is_in_job(front, who->index) &&
            (!task || task->stage == MST_XLA_ABSENT);
 }
 
@@ -204,9 +208,8 @@ static void take_key(struct mst_xla *front, const struct mst_item *item)
     struct mst_slice digits = mst_slice_from(item->name, sizeof published - 1);
     uint64_t index, incarnation;
 
-    if (mst_slice_number(digits, UINT32_MAX - 1, &index) &&
-        mst_slice_number(item->value, UINT64_MAX, &incarnation) &&
-        (front->config.size == 0 || index < front->config.size) &&
+    if (mst_slice_number(digits, UINT32_MAX, &index) &&
+        mst_slice_number(item->value, UINT64_MAX, &incarnation) && is_in_job(front, index) &&
         !mst_xla_task_at(front, (uint32_t)index)) {
         mst_xla_members_set(front, (uint32_t)index, MST_XLA_CONNECTED, incarnation, NULL);
     }

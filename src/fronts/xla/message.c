@@ -5,6 +5,7 @@
 
 enum { X = MST_XLA_X, T = MST_XLA_T };
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): a member takes none */
 /* The first number is that of X, the second that of T; 0: it has no such field. */
 #define BOTH(x, t, TYPE, title, member)                                                            \
     [X][x] = {FIELD(x, TYPE, title, member)}, [T][t] = {FIELD(t, TYPE, title, member)}
@@ -44,6 +45,8 @@ enum { X = MST_XLA_X, T = MST_XLA_T };
     {                                                                                              \
         OF_WIRE(title, rows, X), OF_WIRE(title, rows, T)                                           \
     }
+
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #define OF struct mst_xla_place
 static const struct mst_field place_rows[] = {

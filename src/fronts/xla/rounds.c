@@ -5,10 +5,11 @@
 #include "fronts/xla/machine.h"
 
 enum {
-    SPACE = sizeof(max_align_t),
+    SPACES = 6 * sizeof(max_align_t), /* what aligning five pieces takes */
     ID_MAX = 4096, /* of a barrier: an error has to name it in 8 KiB of headers */
     SHOWN_MAX = 200,
     NAME_ROOM = 256, /* of a round: name_bytes_max of most services */
+    NAME_LEAST = 64,
     DIGEST_ROOM = 20,
     INCARNATION = 8,
     TAKEN_MAX = 64
@@ -239,13 +240,14 @@ static int round_order(const void *key, const struct mst_tree_node *node)
 }
 
 /* prefix and the rest; what is too long for a name of a round ends in a digest. */
-static struct mst_slice keep_name(struct mst_xla_op *op, const char *prefix, struct mst_slice rest)
+static struct mst_slice keep_name(struct mst_xla_op *op, struct mst_slice prefix,
+                                  struct mst_slice rest)
 {
-    uint64_t most = op->task->front->config.limits.name_bytes_max;
-    char *room = mst_xla_op_room(op, strlen(prefix) + rest.size + DIGEST_ROOM);
-    size_t size = strlen(prefix);
+    uint64_t most = mst_later(op->task->front->config.limits.name_bytes_max, NAME_LEAST);
+    char *room = mst_xla_op_room(op, prefix.size + rest.size + DIGEST_ROOM);
+    size_t size = prefix.size;
 
-    memcpy(room, prefix, size);
+    memcpy(room, prefix.data, size);
     if (size + rest.size > most) {
         size_t kept = (size_t)most - size - DIGEST_ROOM;
 
@@ -281,7 +283,7 @@ static struct mst_xla_op *round_new(const struct mst_xla_call *call, struct mst_
                                     mst_xla_replied *replied)
 {
     size_t size = said_count(call, request) * sizeof(uint32_t) + 2 * request->key.size + NAME_ROOM +
-                  extra + 4 * SPACE;
+                  extra + SPACES;
     struct mst_xla_op *op = mst_xla_op_new(task, MST_ROUND, size, replied);
 
     if (op) {
@@ -377,7 +379,7 @@ void mst_xla_barrier(struct mst_xla_call *call, struct mst_xla_task *task,
         return;
     }
     op->name = mst_xla_op_keep(op, request->key);
-    op->request.round.name = keep_name(op, "xla/", request->key);
+    op->request.round.name = keep_name(op, mst_slice_text("xla/"), request->key);
     op->request.round.participants = indices.count > 0 ? indices.at : NULL;
     op->request.round.participant_count = indices.count;
     op->request.round.deadline_ms = request->timeout_ms > 0 ? request->timeout_ms : 1;
@@ -571,7 +573,7 @@ void mst_xla_alive(struct mst_xla_call *call, struct mst_xla_task *task,
         mst_xla_refuse(call, &error);
         return;
     }
-    op->request.round.name = keep_name(op, "xla-alive/", keep_list(op, &indices));
+    op->request.round.name = keep_name(op, mst_slice_text("xla-alive/"), keep_list(op, &indices));
     op->request.round.participants = indices.at;
     op->request.round.participant_count = indices.count;
     op->request.round.present_only = true;

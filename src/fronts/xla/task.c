@@ -7,9 +7,10 @@ enum {
     GONE_MS = 2000,
     /* A tick that comes so much later than a task's time is the agent's own delay. */
     LATE_MS = 1000,
-    BEATS = 2,               /* its heartbeats' time, in their periods */
-    SHUTDOWN_MS = 300000,    /* JAX's own limit */
-    SHUTDOWN_SPARE_MS = 5000 /* it waits so much longer for the answer */
+    BEATS = 2,                /* its heartbeats' time, in their periods */
+    SHUTDOWN_MS = 300000,     /* JAX's own limit */
+    SHUTDOWN_SPARE_MS = 5000, /* it waits so much longer for the answer */
+    SHUTDOWN_LEAST_MS = 10000
 };
 
 static const char published[] = "xla-task/";
@@ -451,7 +452,7 @@ void mst_xla_shutdown(struct mst_xla_call *call, struct mst_xla_task *task,
         .generation = task->generation,
         .name = mst_xla_op_keep(op, mst_slice_text(name)),
         .deadline_ms =
-            timeout_ms > 2 * SHUTDOWN_SPARE_MS ? timeout_ms - SHUTDOWN_SPARE_MS : SHUTDOWN_MS,
+            timeout_ms > SHUTDOWN_LEAST_MS ? timeout_ms - SHUTDOWN_SPARE_MS : SHUTDOWN_MS,
         .any_deadline = true,
         .on_loss = MST_FAIL};
     op->stays = true;
