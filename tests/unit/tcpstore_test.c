@@ -270,10 +270,11 @@ static void odd_numbers(struct stage *stage)
  */
 static void no_numbers(struct stage *stage)
 {
-    static const char *const values[] = {"", "abc", "99999999999999999999", "-", " "};
+    static const char *const values[] = {
+        "", "abc", "99999999999999999999", "-", " ", "9223372036854775808", "-9223372036854775809"};
     struct peer *other = stage_client(stage, 0);
 
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
         struct peer *peer = stage_client(stage, 0);
 
         stage_say(other, MST_TCPSTORE_SET, "kv", "n", values[i]);
