@@ -606,6 +606,35 @@ static void wide_wait(struct stage *stage)
     EXPECT(stage, stage_got(peer, "00"));
 }
 
+/* Two clients wait for 30 s. One line says which process waits, and for what; it is not repeated,
+ * and a wait that ends before is not in it. */
+static void long_wait(struct stage *stage)
+{
+    struct peer *quick = stage_client(stage, 0);
+    struct peer *peer = stage_client(stage, 0);
+    struct peer *other = stage_client(stage, 0);
+
+    stage_give(peer, "\x0D\x39\x30\x00\x00", 5);
+    EXPECT(stage, stage_got(peer, "39 30 00 00"));
+    stage_say(quick, MST_TCPSTORE_WAIT, "K", 1, "quick");
+    stage_say(peer, MST_TCPSTORE_WAIT, "K", 3, "/default_pg/0//cpu//0/1", "b", "c");
+    stage_say(other, MST_TCPSTORE_BARRIER, "ki", "b", INT64_C(2));
+    stage_say(other, MST_TCPSTORE_SET, "kv", "quick", "");
+    stage_pass(stage, 29999);
+    EXPECT(stage, stage_got(quick, "00") && stage->line[0] == '\0');
+    stage_pass(stage, 1);
+    EXPECT(stage, strcmp(stage->line, "tcpstore: process 12345 has waited 30 s for the key "
+                                      "'/default_pg/0//cpu//0/1' and 2 more; 1 other client has "
+                                      "waited as long") == 0);
+    stage->line[0] = '\0';
+    stage_pass(stage, 100000);
+    EXPECT(stage, stage->line[0] == '\0');
+    stage_say(quick, MST_TCPSTORE_BARRIER, "ki", "alone", INT64_C(2));
+    stage_pass(stage, 30000);
+    EXPECT(stage,
+           strcmp(stage->line, "tcpstore: process 0 has waited 30 s at the barrier 'alone'") == 0);
+}
+
 /* ---- barriers ---- */
 
 /* BARRIER is answered when as many have arrived as it says, on any node. Its count is the value of
@@ -716,6 +745,7 @@ static void run_third_attempt(stage_scenario *scenario)
     X(beside_a_wait, stage_run)                                                                    \
     X(many_wait, stage_run_once)                                                                   \
     X(wide_wait, stage_run_once)                                                                   \
+    X(long_wait, stage_run)                                                                        \
     X(barrier, stage_run)                                                                          \
     X(barrier_and_set, stage_run)                                                                  \
     X(session_over, stage_run)

@@ -376,6 +376,7 @@ static void on_tick(void *ctx, uint64_t now_ns)
 
     end_openings(front);
     end_reservations(front);
+    mst_tcpstore_waits_tell(front);
     if (front->follow.again_ns <= front->now_ns) {
         mst_tcpstore_queues_follow(front);
     }
@@ -385,7 +386,7 @@ static void on_tick(void *ctx, uint64_t now_ns)
 static uint64_t deadline(const void *ctx)
 {
     const struct mst_tcpstore *front = ctx;
-    uint64_t soonest = front->follow.again_ns;
+    uint64_t soonest = mst_sooner(front->follow.again_ns, mst_tcpstore_waits_deadline_ns(front));
 
     if (!mst_list_empty(&front->opening)) {
         soonest = mst_sooner(
@@ -463,6 +464,7 @@ static muster_status front_new(void **out, const struct mst_front_config *config
     mst_list_init(&front->ready);
     mst_list_init(&front->opening);
     mst_list_init(&front->waits);
+    mst_list_init(&front->recent);
     mst_list_init(&front->errands);
     mst_list_init(&front->following);
     mst_tree_init(&front->connections, connection_order);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
 #include "fronts/tcpstore/machine.h"
 
 /* A wait is held beside the connection's requests, and answered once. Its keys are waited for at
@@ -14,6 +15,7 @@ void mst_tcpstore_wait_end(struct mst_tcpstore *front, struct mst_tcpstore_conne
 
     mst_tcpstore_drop_calls(front, &wait->calls);
     mst_list_remove(&wait->link);
+    mst_list_remove(&wait->in_recent);
     mst_blob_drop(&front->mem, wait->keys);
     if (wait->grab) {
         mst_tcpstore_errand_leave(front, wait->grab);
@@ -189,11 +191,64 @@ void mst_tcpstore_wait_begin(struct mst_tcpstore *front, struct mst_tcpstore_con
     wait->chunk = mst_blob_slice(copy);
     wait->since_ns = front->now_ns;
     mst_list_append(&front->waits, &wait->link);
+    mst_list_append(&front->recent, &wait->in_recent);
     mst_tcpstore_finish(front, connection);
     wait_on(front, connection);
     if (mst_list_linked(&wait->link) && count == 1 && space == MST_TCPSTORE_KEYS) {
         struct mst_slice list = mst_blob_slice(copy);
 
         mst_tcpstore_queue_serve(front, mst_tcpstore_item(&list));
+    }
+}
+
+/* ---- long waits ---- */
+
+static struct mst_tcpstore_wait *first_recent(const struct mst_tcpstore *front)
+{
+    return mst_list_empty(&front->recent)
+               ? NULL
+               : MST_CONTAINER(front->recent.next, struct mst_tcpstore_wait, in_recent);
+}
+
+uint64_t mst_tcpstore_waits_deadline_ns(const struct mst_tcpstore *front)
+{
+    const struct mst_tcpstore_wait *wait = first_recent(front);
+
+    return wait ? mst_after_ms(wait->since_ns, (uint64_t)MST_TCPSTORE_LONG_MS) : NEVER;
+}
+
+static void tell(struct mst_tcpstore *front, struct mst_tcpstore_wait *wait, unsigned others)
+{
+    const struct mst_tcpstore_connection *connection =
+        MST_CONTAINER(wait, struct mst_tcpstore_connection, wait);
+    struct mst_slice list = wait->chunk;
+    struct mst_slice key = mst_tcpstore_item(&list);
+    char line[320];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_format(&text, "tcpstore: process %u has waited 30 s %s '%.*s'", connection->nonce,
+                    wait->space == MST_TCPSTORE_BARRIERS ? "at the barrier" : "for the key",
+                    MST_SLICE_ARGS(key));
+    if (wait->left > 1) {
+        mst_text_format(&text, " and %" PRIu64 " more", wait->left - 1);
+    }
+    if (others > 0) {
+        mst_text_format(&text, "; %u other client%s as long", others,
+                        others == 1 ? " has waited" : "s have waited");
+    }
+    mst_tcpstore_log(front, mst_slice_of(line, text.size));
+}
+
+void mst_tcpstore_waits_tell(struct mst_tcpstore *front)
+{
+    struct mst_tcpstore_wait *first = first_recent(front);
+    unsigned count = 0;
+
+    while (mst_tcpstore_waits_deadline_ns(front) <= front->now_ns) {
+        mst_list_remove(&first_recent(front)->in_recent);
+        count++;
+    }
+    if (count > 0) {
+        tell(front, first, count - 1);
     }
 }
