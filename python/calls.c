@@ -108,6 +108,9 @@ static muster_status muster_python_write_start(muster_client *client, struct mus
                                     &out->err);
     case MUSTER_PYTHON_DELETE:
         return muster_key_delete_start(client, key, options, timeout_ms, &out->call, &out->err);
+    case MUSTER_PYTHON_DELETE_PREFIX:
+        return muster_key_delete_prefix_start(client, key, options, timeout_ms, &out->revision,
+                                              &out->call, &out->err);
     }
     return MUSTER_EINVAL;
 }

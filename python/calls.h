@@ -22,7 +22,7 @@ void muster_python_gate_forked(muster_python_gate *gate);
 /* One call, and what it came to. It is over when `call` is NULL. */
 struct muster_python_box {
     muster_call *call;
-    uint64_t revision; /* of what was read or written; APPEND: the size */
+    uint64_t revision; /* of what was read or written; APPEND: the size; DELETE_PREFIX: the count */
     int64_t sum;
     muster_value *value; /* of a read; its bytes are */
     const char *data;
@@ -36,7 +36,8 @@ enum muster_python_write {
     MUSTER_PYTHON_CAS, /* number: the revision */
     MUSTER_PYTHON_APPEND,
     MUSTER_PYTHON_ADD, /* number: the delta */
-    MUSTER_PYTHON_DELETE
+    MUSTER_PYTHON_DELETE,
+    MUSTER_PYTHON_DELETE_PREFIX
 };
 
 /* These start a call and wait for it. MORE: as muster_python_wait. No type of theirs is an enum,

@@ -75,6 +75,15 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_key_delete(muster_client *client
                                                            int64_t timeout_ms,
                                                            struct muster_error *err);
 
+/* Deletes all keys that begin with `prefix`; none is no error. `count_out` (may be NULL) receives
+ * how many were deleted. Up to 16,384 keys are deleted atomically, in one step of the service; of
+ * more keys each step is atomic, and a failure leaves the rest of them. EINVAL: the prefix is
+ * empty. A service before 0.2 does not know this and closes the connection: ETIMEDOUT. Since 0.2.
+ */
+MUSTER_API MUSTER_MUST_USE muster_status muster_key_delete_prefix(
+    muster_client *client, const char *prefix, const struct muster_key_options *options,
+    int64_t timeout_ms, uint64_t *count_out, struct muster_error *err);
+
 /* A value that was read. Immutable; the data is valid until it is freed. */
 typedef struct muster_value muster_value;
 
@@ -205,6 +214,9 @@ muster_key_append_start(muster_client *client, const char *key, struct muster_sl
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_delete_start(
     muster_client *client, const char *key, const struct muster_key_options *options,
     int64_t timeout_ms, muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_key_delete_prefix_start(
+    muster_client *client, const char *prefix, const struct muster_key_options *options,
+    int64_t timeout_ms, uint64_t *count_out, muster_call **call_out, struct muster_error *err);
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_get_start(
     muster_client *client, const char *key, const struct muster_key_options *options,
     int64_t timeout_ms, muster_value **out, muster_call **call_out, struct muster_error *err);

@@ -302,6 +302,14 @@ class AioKeys:
         start = lib.muster_key_delete_start
         await self._write(start, key, [], False, generation, timeout, None)
 
+    async def delete_prefix(
+        self, prefix: Text, *, generation: int = 0, timeout: Optional[float] = None
+    ) -> int:
+        start = lib.muster_key_delete_prefix_start
+        out = ffi.new("uint64_t *")
+        count: int = await self._write(start, prefix, [], False, generation, timeout, out)
+        return count
+
     async def get(
         self,
         key: Text,

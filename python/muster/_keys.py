@@ -130,6 +130,16 @@ class Keys:
         box = self._write(lib.MUSTER_PYTHON_DELETE, key, b"", 0, generation, False, timeout)
         self._handle.done(box)
 
+    def delete_prefix(
+        self, prefix: Text, *, generation: int = 0, timeout: Optional[float] = None
+    ) -> int:
+        """Deletes all keys that begin with `prefix`, which is not empty; how many there were. Up to
+        16,384 are deleted together, more in several steps."""
+        box = self._write(
+            lib.MUSTER_PYTHON_DELETE_PREFIX, prefix, b"", 0, generation, False, timeout
+        )
+        return self._handle.done(box, box.revision)
+
     def _read(self, key: Text, generation: int, timeout: Optional[float]) -> Value:
         box = self._handle.make(
             lib.muster_python_read, name_of(key), generation, milliseconds(timeout)

@@ -216,8 +216,27 @@ static int add(struct job *job)
     return print_result(job, (uint64_t)sum);
 }
 
+/* The number of keys, also where there was none. */
+static int del_prefix(struct job *job)
+{
+    uint64_t count = 0;
+
+    if (job->count != 1) {
+        return mst_cli_usage(job->cli, "--prefix takes one NAME, the prefix of the keys to delete");
+    }
+    if (muster_key_delete_prefix(job->client, job->words[0], NULL,
+                                 mst_cli_left_ms(job->cli, ANSWER_MS), &count,
+                                 &job->err) != MUSTER_OK) {
+        return failed(job);
+    }
+    return print_result(job, count);
+}
+
 static int del(struct job *job)
 {
+    if (mst_cli_number(job->cli, "prefix")) {
+        return del_prefix(job);
+    }
     for (int i = 0; i < job->count; i++) {
         if (muster_key_delete(job->client, job->words[i], NULL,
                               mst_cli_left_ms(job->cli, ANSWER_MS), &job->err) != MUSTER_OK) {
@@ -347,7 +366,7 @@ static const struct action actions[] = {
     {"cas", 3, 3, "cas NAME REVISION VALUE", write_value, NULL, "revision", true},
     {"add", 1, 2, "add NAME [DELTA]", add, NULL, "sum", true},
     {"append", 2, 2, "append NAME VALUE", write_value, muster_key_append, "size", true},
-    {"del", 1, INT32_MAX, "del NAME...", del, NULL, NULL, true},
+    {"del", 1, INT32_MAX, "del NAME... | del --prefix PREFIX", del, NULL, "deleted", true},
     {"ls", 0, 1, "ls [PREFIX]", ls, NULL, NULL, true},
     {"wait", 1, INT32_MAX, "wait NAME... [--timeout 30s]", wait_for, NULL, NULL, true},
     {"watch", 0, 1, "watch [PREFIX]", watch_keys, NULL, NULL, true},
@@ -419,6 +438,7 @@ const struct mst_cli_command mst_cli_key = {
         "  add NAME [DELTA]          add to a number, print the sum\n"
         "  append NAME VALUE         append, print the size\n"
         "  del NAME...               delete\n"
+        "  del --prefix PREFIX       delete all keys under a prefix, print how many\n"
         "  ls [PREFIX]               print the names under a prefix\n"
         "  wait NAME...              wait until each of them has existed\n"
         "  watch [PREFIX]            print all keys, then every change\n",

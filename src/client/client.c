@@ -581,6 +581,8 @@ uint64_t mst_client_key_space(const struct mst_request *request)
     switch (request->command) {
     case MST_WRITE:
         return request->write.generation;
+    case MST_DELETE_PREFIX:
+        return request->delete_prefix.generation;
     case MST_GET:
         return request->get.generation;
     case MST_LIST:

@@ -215,6 +215,13 @@ static const struct mst_field cut_rows[] = {
 };
 static const struct mst_message cut_message = {.name = "Cut", ROWS(cut_rows)};
 
+static const struct mst_field delete_prefix_rows[] = {
+    ROW(1, UINT64, generation, delete_prefix.generation),
+    ROW(2, BYTES, prefix, delete_prefix.prefix),
+};
+static const struct mst_message delete_prefix_message = {.name = "DeletePrefix",
+                                                         ROWS(delete_prefix_rows)};
+
 static const struct mst_field request_rows[] = {
     ROW(1, UINT64, id, id),
     ROW(2, UINT64, oldest, oldest),
@@ -239,6 +246,7 @@ static const struct mst_field request_rows[] = {
     CASE(COMMAND_BASE + MST_FAULTS, page, faults),
     CASE(COMMAND_BASE + MST_CUT, cut, cut),
     CASE(COMMAND_BASE + MST_HISTORY, page, history),
+    CASE(COMMAND_BASE + MST_DELETE_PREFIX, delete_prefix, delete_prefix),
 };
 static const struct mst_field request_which = {FIELD(0, ENUM, command, command)};
 
@@ -345,7 +353,7 @@ static const struct mst_message item_message = {
 #define OF struct mst_reply
 static const struct mst_field reply_rows[] = {
     ROW(1, UINT64, id, id),
-    BOUNDED(2, UINT32, command, command, 1, MST_HISTORY, NULL),
+    BOUNDED(2, UINT32, command, command, 1, MST_DELETE_PREFIX, NULL),
     BOUNDED(3, SINT32, status, status, INT32_MIN, 0, NULL),
     ROW(4, SINT64, number, number),
     ROW(5, UINT64, revision, revision),

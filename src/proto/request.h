@@ -90,6 +90,9 @@ struct mst_write {
     int64_t delta;
 };
 
+/* Keys that one DELETE_PREFIX deletes at most: no other request waits for longer than this takes. */
+#define MST_DELETE_STEP 16384u
+
 enum mst_on_loss { MST_FAIL = 0, MST_PROCEED = 1 };
 
 enum mst_reduce {
@@ -216,6 +219,11 @@ struct mst_request {
             uint32_t count;
         } write; /* all or none; the reply carries the last operation's outcome, or the failing
                     one's */
+        struct {
+            uint64_t generation;
+            struct mst_slice prefix;
+        } delete_prefix; /* up to DELETE_STEP keys; the reply has their number, and the revision of
+                            the last one, or 0: more keys are left, to be deleted by another one */
         struct {
             uint64_t generation;
             struct mst_slice key;

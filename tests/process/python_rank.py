@@ -172,6 +172,8 @@ def batches(job):
             batch.append("log", "x")
             batch.delete("nothing")
             assert len(batch) == 5
+        keys["shelf/1"] = keys["shelf/2"] = "x"
+        assert keys.delete_prefix("shelf/") == 2 and keys.delete_prefix("shelf/") == 0
         assert (keys["a"], keys["b"], keys["n"], keys["log"]) == (b"1", b"2", b"5", b"x")
 
         def conflicts():
@@ -224,6 +226,8 @@ def aio(job):
         assert (await keys.list("mine/"))[f"mine/{me}"] == b"7x"
         await job.aio.barrier("listed")
         await keys.delete(f"mine/{me}")
+        await keys.put(f"mine/{me}/a", "x")
+        assert await keys.delete_prefix(f"mine/{me}/") == 1
         assert await keys.get(f"mine/{me}", 3) == 3 and len(await job.aio.members()) >= 2
         try:
             await job.aio.barrier(f"only {me}", timeout=0.05)

@@ -155,6 +155,36 @@ def test_list_and_delete(either_service, muster):
     assert said(muster("key", "ls")) == "other\n"
 
 
+def test_delete_a_prefix(either_service, muster):
+    """`del --prefix` deletes all keys under a prefix and prints how many; other keys stay. An empty
+    prefix is refused, in one line, because muster's own keys are below it. [muster key]
+    [keys / Several keys]"""
+    for name in ("run/b", "run/a", "runs", "other"):
+        said(muster("key", "put", name, "x"))
+    assert said(muster("key", "del", "--prefix", "run/")) == "2\n"
+    assert said(muster("key", "ls")) == "other\nruns\n"
+    assert said(muster("key", "del", "--prefix", "run/")) == "0\n"
+    told = json.loads(said(muster("key", "del", "--prefix", "runs", "--json")))
+    assert told == {"key": "runs", "deleted": 1}
+    assert "must not be empty" in refused(muster("key", "del", "--prefix", ""))
+    assert "one NAME" in refused(muster("key", "del", "--prefix", "a", "b"), 2)
+    assert said(muster("key", "ls")) == "other\n"
+
+
+def test_a_deleted_prefix_stays_deleted(serve, muster, tmp_path):
+    """The service dies by SIGKILL after the deletion of a prefix and goes on from its journal. The
+    keys are gone, and those beside them are there. [service / Its journal]"""
+    service = serve("--journal", str(tmp_path / "journal"))
+    for name in ("run/b", "run/a", "other"):
+        said(muster("key", "put", name, "x"))
+    assert said(muster("key", "del", "--prefix", "run/")) == "2\n"
+    said(muster("key", "put", "run/a", "new"))
+    service.kill()
+    service.wait()
+    serve("--journal", str(tmp_path / "journal"))
+    assert said(muster("key", "ls", "--values")) == "other\tx\nrun/a\tnew\n"
+
+
 def test_wait_for_several(either_service, muster, spawn):
     """A reader waits for several keys. It is answered when each has existed once, even if not all
     at the same time. [keys / Waiting]"""

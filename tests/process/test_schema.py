@@ -28,7 +28,7 @@ ROUNDS = 1500  # of each
 TYPES = {getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name for name in (
     "uint32", "uint64", "sint32", "sint64", "bool", "enum", "fixed64", "double", "bytes", "string", "message")}
 # The case's number is our enum's; and a number that is an enum of ours without one in the schema.
-COMMAND, ORIGIN = (1, 21), (1, 14)
+COMMAND, ORIGIN = (1, 22), (1, 14)
 MISSING = 19  # of an Item: numbers, and of these only so many
 
 

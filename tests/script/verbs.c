@@ -135,6 +135,12 @@ static void ask_get(struct scene *scene)
     scene->request.get.key = slice(words_need(&scene->words, "a key"));
 }
 
+static void ask_delete_prefix(struct scene *scene)
+{
+    scene->request.delete_prefix.generation = generation(scene, 0);
+    scene->request.delete_prefix.prefix = slice(words_need(&scene->words, "a prefix"));
+}
+
 static void ask_list(struct scene *scene)
 {
     scene->request.list.generation = generation(scene, 0);
@@ -386,7 +392,7 @@ static const struct {
     {"jobs", MST_JOBS, ask_page},       {"hosts", MST_HOSTS, ask_page},
     {"faults", MST_FAULTS, ask_page},   {"fault", MST_FAULT, ask_fault},
     {"lost", MST_LOST, ask_lost},       {"cut", MST_CUT, ask_cut},
-    {"history", MST_HISTORY, ask_page},
+    {"history", MST_HISTORY, ask_page}, {"delete-prefix", MST_DELETE_PREFIX, ask_delete_prefix},
 };
 
 /* ---- sending ---- */

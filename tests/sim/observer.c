@@ -302,6 +302,41 @@ static bool ask_many(struct sim *sim, struct sim_proc *proc, struct sim_op *op)
     return true;
 }
 
+/* ---- a prefix of one's own, one operation at a time ---- */
+
+static bool take_shelf(struct sim_proc *proc)
+{
+    bool free = !proc->work->shelf.busy;
+
+    proc->work->shelf.busy = true;
+    return free;
+}
+
+static bool ask_shelve(struct sim *sim, struct sim_proc *proc, struct sim_op *op)
+{
+    if (!take_shelf(proc)) {
+        return false;
+    }
+    op->which = (uint32_t)sim_below(sim, SIM_SHELF_KEYS);
+    (void)snprintf(op->name, sizeof(op->name), "shelf/%" PRIu64 "/%c", proc->pid,
+                   (char)('a' + op->which));
+    op->writes[0] = (struct mst_write){
+        .kind = MST_PUT, .key = mst_slice_text(op->name), .value = value_of(op, unique(sim))};
+    op->write_count = 1;
+    return true;
+}
+
+static bool ask_shelf(struct sim *sim, struct sim_proc *proc, struct sim_op *op)
+{
+    (void)sim;
+    if (!take_shelf(proc)) {
+        return false;
+    }
+    (void)snprintf(op->name, sizeof(op->name), "shelf/%" PRIu64 "/", proc->pid);
+    op->key = mst_slice_text(op->name);
+    return true;
+}
+
 static const struct {
     bool (*ask)(struct sim *sim, struct sim_proc *proc, struct sim_op *op);
     enum mst_command command;
@@ -325,6 +360,9 @@ static const struct {
     [SIM_OP_OWNED] = {ask_owned, MST_WRITE, 2},
     [SIM_OP_PASSING] = {ask_passing, MST_WRITE, 14},
     [SIM_OP_MANY] = {ask_many, MST_LIST, 4},
+    [SIM_OP_SHELVE] = {ask_shelve, MST_WRITE, 8},
+    [SIM_OP_CLEAR] = {ask_shelf, MST_DELETE_PREFIX, 3},
+    [SIM_OP_SHELF] = {ask_shelf, MST_LIST, 3},
 };
 
 /* ---- what came back -----------------------------------------------------------------------------
@@ -387,6 +425,68 @@ static void own_read(struct sim *sim, struct sim_proc *proc, const struct mst_re
     }
     sim_fail(sim, SIM_P_OWN_KEY, "pid=%" PRIu64 " reads %" PRIu64 ", left %" PRIu64, proc->pid,
              value, own->candidate[own->candidates - 1]);
+}
+
+static bool changed_nothing(muster_status status)
+{
+    return status == MUSTER_ENOMEM || status == MUSTER_ENOSPACE || status == MUSTER_ELIMIT;
+}
+
+static void shelved(struct sim_proc *proc, const struct sim_op *op, const struct mst_reply *reply)
+{
+    struct sim_shelf *shelf = &proc->work->shelf;
+
+    shelf->busy = false;
+    if (!changed_nothing(reply->status)) {
+        shelf->may |= 1u << op->which;
+    }
+    if (reply->status == MUSTER_OK) {
+        shelf->must |= 1u << op->which;
+    }
+}
+
+/* PREFIX_DELETED */
+static void cleared(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
+{
+    struct sim_shelf *shelf = &proc->work->shelf;
+
+    shelf->busy = false;
+    if (reply->status == MUSTER_OK) {
+        if (reply->number < __builtin_popcount(shelf->must) ||
+            reply->number > __builtin_popcount(shelf->may)) {
+            sim_fail(sim, SIM_P_PREFIX_DELETED,
+                     "pid=%" PRIu64 " deletes %" PRId64 " keys, and had %d to %d", proc->pid,
+                     reply->number, __builtin_popcount(shelf->must),
+                     __builtin_popcount(shelf->may));
+        }
+        shelf->may = 0;
+    }
+    if (!changed_nothing(reply->status)) {
+        shelf->must = 0;
+    }
+}
+
+/* PREFIX_DELETED */
+static void shelf_read(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
+{
+    struct sim_shelf *shelf = &proc->work->shelf;
+    uint32_t found = 0;
+
+    shelf->busy = false;
+    if (reply->status != MUSTER_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        struct mst_slice name = reply->items[i].name;
+
+        found |= 1u << (((const char *)name.data)[name.size - 1] - 'a');
+    }
+    if ((shelf->must & ~found) || (found & ~shelf->may)) {
+        sim_fail(sim, SIM_P_PREFIX_DELETED,
+                 "pid=%" PRIu64 " finds %x under its prefix, and left %x to %x", proc->pid, found,
+                 shelf->must, shelf->may);
+    }
+    shelf->must = shelf->may = found;
 }
 
 static void cell_read(struct sim *sim, struct sim_proc *proc, const struct sim_op *op,
@@ -459,6 +559,15 @@ static void op_done(struct sim *sim, struct sim_proc *proc, const struct sim_op 
     case SIM_OP_OWN_GET:
         own_read(sim, proc, reply);
         break;
+    case SIM_OP_SHELVE:
+        shelved(proc, op, reply);
+        break;
+    case SIM_OP_CLEAR:
+        cleared(sim, proc, reply);
+        break;
+    case SIM_OP_SHELF:
+        shelf_read(sim, proc, reply);
+        break;
     case SIM_OP_OWNED:
     case SIM_OP_PASSING:
     case SIM_OP_MANY:
@@ -510,6 +619,8 @@ static void issue(struct sim *sim, struct sim_proc *proc)
         request.get.key = op->key;
     } else if (request.command == MST_LIST) {
         request.list.prefix = op->key;
+    } else if (request.command == MST_DELETE_PREFIX) {
+        request.delete_prefix.prefix = op->key;
     } else {
         request.wait.keys = &op->key;
         request.wait.count = 1;

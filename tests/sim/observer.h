@@ -23,6 +23,9 @@ enum sim_op_kind {
     SIM_OP_OWNED,
     SIM_OP_PASSING,
     SIM_OP_MANY,
+    SIM_OP_SHELVE,
+    SIM_OP_CLEAR,
+    SIM_OP_SHELF,
     SIM_OP_COUNT
 };
 
@@ -54,6 +57,14 @@ struct sim_own {
     uint32_t candidates;
 };
 
+/* The keys under a prefix with one writer, a bit each: those that are there for certain, and those
+ * that may be. */
+#define SIM_SHELF_KEYS 6u
+struct sim_shelf {
+    bool busy;
+    uint32_t must, may;
+};
+
 /* A key as a watch told of it. */
 struct sim_copy {
     uint64_t name; /* its digest */
@@ -68,6 +79,7 @@ struct sim_work {
     bool awaiting;
     uint64_t cell_known[MODEL_CELLS];
     struct sim_own own[1];
+    struct sim_shelf shelf;
 
     const char *prefix;
     uint64_t watch_tag, watch_ns, after;

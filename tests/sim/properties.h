@@ -211,6 +211,9 @@ struct sim_proc;
       "too; over that of its host, or on a full disk, save what was not synced or written")        \
     X(BATCH_WHOLE, SAFETY, "keys written in one batch are never seen half")                        \
     X(OWN_KEY, SAFETY, "a key with one writer reads as that writer left it")                       \
+    X(PREFIX_DELETED, SAFETY,                                                                      \
+      "a deletion of a prefix with one writer counts and takes the keys that were written before " \
+      "it, once, and none that is written after it")                                               \
     X(GENERATION_KEY, SAFETY, "a key of a generation's key space was written in that generation")  \
     X(WATCH_FORWARD, SAFETY, "a watch never shows an older state of a key after a newer one")      \
     X(REVISION_GROWS, SAFETY, "what the watches of a job show reaches further each time")          \

@@ -557,6 +557,7 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
         break;
     case MST_LEAVE:
     case MST_WRITE:
+    case MST_DELETE_PREFIX:
     case MST_GET:
     case MST_LIST:
     case MST_WAIT:

@@ -47,6 +47,7 @@ static uint64_t allowed(enum mst_command command)
     case MST_HISTORY:
     case MST_FAULT:
     case MST_LOST:
+    case MST_DELETE_PREFIX:
         break;
     }
     return common;

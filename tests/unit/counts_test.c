@@ -56,6 +56,10 @@ static void operations_on_keys(struct fixture *f)
     EXPECT_INT(f, counts->keys[MST_KEY_PUT][MST_RESULT_EXISTS], 1);
     EXPECT_INT(f, counts->keys[MST_KEY_INSERT][MST_RESULT_EXISTS], 2);
     EXPECT_INT(f, counts->keys[MST_KEY_DELETE][MST_RESULT_EXISTS], 1);
+    fixture_call(f, &one,
+                 (struct mst_request){.command = MST_DELETE_PREFIX,
+                                      .delete_prefix = {.prefix = mst_slice_text("n")}});
+    EXPECT_INT(f, counts->keys[MST_KEY_DELETE][MST_RESULT_OK], 1);
     mst_core_hold(f->core, "no room");
     fixture_write(f, &one, MST_PUT, "k", "v");
     EXPECT_INT(f, counts->keys[MST_KEY_PUT][MST_RESULT_NO_SPACE], 1);

@@ -263,6 +263,11 @@ static void fill(struct history *history)
     case MST_LIST:
         request->list.prefix = mst_slice_text("d/");
         break;
+    case MST_DELETE_PREFIX:
+        request->delete_prefix.generation = space(history);
+        request->delete_prefix.prefix =
+            mst_slice_text(one_in(history, 2) ? PICK(history, names) : "d/");
+        break;
     case MST_WAIT:
         make_wait(history);
         break;
@@ -321,9 +326,9 @@ static enum mst_command some_command(struct history *history)
         MST_RENEW, MST_RENEW, MST_GET,   MST_WAIT,  MST_WATCH, MST_JOIN,  MST_JOIN,  MST_JOIN,
     };
     static const enum mst_command seldom[] = {
-        MST_LEAVE,  MST_CANCEL, MST_LIST,  MST_ROUND_MEMBERS, MST_FAULT, MST_MEMBERS,
-        MST_ROUNDS, MST_JOBS,   MST_HOSTS, MST_LOST,          MST_LOST,  MST_CANCEL,
-        MST_FAULT,  MST_FAULTS, MST_CUT,   MST_HISTORY,
+        MST_LEAVE,  MST_CANCEL, MST_LIST,  MST_ROUND_MEMBERS, MST_FAULT,         MST_MEMBERS,
+        MST_ROUNDS, MST_JOBS,   MST_HOSTS, MST_LOST,          MST_LOST,          MST_CANCEL,
+        MST_FAULT,  MST_FAULTS, MST_CUT,   MST_HISTORY,       MST_DELETE_PREFIX,
     };
 
     return one_in(history, history->wild ? 8 : 30) ? PICK(history, seldom) : PICK(history, often);

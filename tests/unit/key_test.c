@@ -3,6 +3,8 @@
  * the key space of a generation, and limits.
  *
  * behaviour: keys / Several keys */
+#include <stdio.h>
+
 #include "core_fixture.h"
 
 static struct mst_request batch(const struct mst_write *ops, uint32_t count)
@@ -599,6 +601,115 @@ static void a_value_is_charged_once_no_key_has_it(struct fixture *f)
     EXPECT_INT(f, mst_core_pinned(f->core), 0);
 }
 
+/* ---- all keys under a prefix ---- */
+
+static const struct mst_reply *delete_prefix(struct fixture *f, struct client *client,
+                                             struct mst_slice prefix, uint64_t generation)
+{
+    return fixture_call(
+        f, client,
+        (struct mst_request){.command = MST_DELETE_PREFIX,
+                             .delete_prefix = {.prefix = prefix, .generation = generation}});
+}
+
+/* All keys under a prefix are deleted. The reply says how many; others stay, a watch reports each,
+ * an owner of one owns it no more, and a name that is waited for is still waited for. A second time
+ * there is none. */
+static void a_prefix_is_deleted_at_once(struct fixture *f)
+{
+    struct client client = observer(f), owner = observer(f);
+    struct mst_write owned = op(MST_PUT, "b/owned", "x");
+    const struct mst_reply *reply;
+    uint64_t revision, waits, watch;
+
+    owned.owned = true;
+    fixture_connect(f, &client);
+    fixture_connect(f, &owner);
+    fixture_write(f, &client, MST_PUT, "b", "beside");
+    fixture_write(f, &client, MST_PUT, "b/1", "one");
+    fixture_write(f, &client, MST_PUT, "b/2/3", "two");
+    fixture_write(f, &client, MST_PUT, "b/gone", "x");
+    fixture_write(f, &client, MST_DELETE, "b/gone", "");
+    fixture_write(f, &client, MST_PUT, "b0", "beside");
+    revision = fixture_call(f, &owner, batch(&owned, 1))->revision;
+    waits = fixture_wait_get(f, &owner, "b/late");
+    watch = fixture_watch(f, &client, MST_WATCH_KEYS, "b/", revision);
+    reply = delete_prefix(f, &client, mst_slice_text("b/"), 0);
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_INT(f, reply->number, 3);
+    EXPECT_INT(f, reply->revision, revision + 3);
+    reply = fixture_reply(f, &client, watch);
+    EXPECT_INT(f, reply->item_count, 3);
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        EXPECT_INT(f, reply->items[i].kind, MST_ITEM_DELETED);
+    }
+    EXPECT_INT(f, list(f, &client, "", mst_slice_of(NULL, 0))->item_count, 2);
+    EXPECT_INT(f, fixture_reply(f, &owner, waits)->status, MUSTER_MORE);
+    fixture_write(f, &client, MST_PUT, "b/late", "here");
+    EXPECT_TEXT(f, fixture_reply(f, &owner, waits)->value, "here");
+    EXPECT_INT(f, delete_prefix(f, &client, mst_slice_text("b/"), 0)->number, 1);
+    reply = delete_prefix(f, &client, mst_slice_text("b/"), 0);
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_INT(f, reply->number, 0);
+    EXPECT_INT(f, delete_prefix(f, &client, mst_slice_text(""), 0)->status, MUSTER_EINVAL);
+    EXPECT_INT(f, delete_prefix(f, &client, mst_slice_of("b\0", 2), 0)->status, MUSTER_EINVAL);
+}
+
+/* All keys under a prefix are deleted in the key space of a generation. The job's own keys of that
+ * prefix stay; another generation than the current one is refused (EFENCED). [Keys that go] */
+static void a_prefix_is_deleted_in_one_key_space(struct fixture *f)
+{
+    struct client rank;
+    struct mst_write put = op(MST_PUT, "a/1", "of generation 1");
+    struct mst_request write = batch(&put, 1);
+
+    fixture_seal(f, &rank, 1);
+    fixture_write(f, &rank, MST_PUT, "a/1", "of the job");
+    write.write.generation = 1;
+    (void)fixture_call(f, &rank, write);
+    EXPECT_INT(f, delete_prefix(f, &rank, mst_slice_text("a/"), 7)->status, MUSTER_EFENCED);
+    EXPECT_INT(f, delete_prefix(f, &rank, mst_slice_text("a/"), 1)->number, 1);
+    EXPECT_TEXT(f, fixture_get(f, &rank, "a/1")->value, "of the job");
+}
+
+/* More keys than one step deletes are under a prefix. Each step takes the first ones by the order
+ * of their bytes, and its reply says (revision 0) that more are left. The deletions before the last
+ * few are forgotten, and a watcher from before them is reset. */
+static void many_keys_are_deleted_in_steps(struct fixture *f)
+{
+    enum { AT_ONCE = 128, BEYOND = 2 * AT_ONCE };
+    struct client client = observer(f);
+    struct mst_write ops[AT_ONCE];
+    char names[AT_ONCE][16];
+    const struct mst_reply *reply;
+    uint64_t watch;
+
+    fixture_connect(f, &client);
+    for (unsigned i = 0; i < MST_DELETE_STEP + BEYOND; i += AT_ONCE) {
+        for (unsigned j = 0; j < AT_ONCE; j++) {
+            (void)snprintf(names[j], sizeof(names[j]), "k/%06u", i + j);
+            ops[j] = op(MST_PUT, names[j], "");
+        }
+        EXPECT_INT(f, fixture_call(f, &client, batch(ops, AT_ONCE))->status, MUSTER_OK);
+        if (i % (AT_ONCE * 16) == 0) {
+            fixture_forget(f);
+        }
+    }
+    reply = delete_prefix(f, &client, mst_slice_text("k/"), 0);
+    EXPECT_INT(f, reply->number, MST_DELETE_STEP);
+    EXPECT_INT(f, reply->revision, 0);
+    (void)snprintf(names[0], sizeof(names[0]), "k/%06u", MST_DELETE_STEP - 1);
+    EXPECT_INT(f, fixture_get(f, &client, names[0])->status, MUSTER_ENOTFOUND);
+    (void)snprintf(names[0], sizeof(names[0]), "k/%06u", MST_DELETE_STEP);
+    EXPECT_INT(f, fixture_get(f, &client, names[0])->status, MUSTER_OK);
+    reply = delete_prefix(f, &client, mst_slice_text("k/"), 0);
+    EXPECT_INT(f, reply->number, BEYOND);
+    EXPECT(f, reply->revision > 0);
+    watch = fixture_watch(f, &client, MST_WATCH_KEYS, "k/", 1);
+    reply = fixture_reply(f, &client, watch);
+    EXPECT(f, reply->item_count > 0 && reply->items[0].kind == MST_ITEM_RESET);
+}
+
 #define SCENARIO(name)                                                                             \
     static void test_##name(void **state)                                                          \
     {                                                                                              \
@@ -620,6 +731,8 @@ static void a_value_is_charged_once_no_key_has_it(struct fixture *f)
     X(a_prefix_is_listed_in_order)                                                                 \
     X(large_values_make_short_pages)                                                               \
     X(an_owned_key_vanishes_with_its_owner)                                                        \
+    X(a_prefix_is_deleted_at_once)                                                                 \
+    X(a_prefix_is_deleted_in_one_key_space)                                                        \
     X(a_generation_has_keys_of_its_own)                                                            \
     X(names_that_are_none)
 
@@ -629,6 +742,12 @@ static void test_a_long_listing_comes_in_pages(void **state)
 {
     (void)state;
     fixture_run_once(a_long_listing_comes_in_pages);
+}
+
+static void test_many_keys_are_deleted_in_steps(void **state)
+{
+    (void)state;
+    fixture_run_once(many_keys_are_deleted_in_steps);
 }
 
 static void test_every_limit_is_named(void **state)
@@ -649,6 +768,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {SCENARIOS(ROW)
                                            cmocka_unit_test(test_a_long_listing_comes_in_pages),
+                                       cmocka_unit_test(test_many_keys_are_deleted_in_steps),
                                        cmocka_unit_test(test_every_limit_is_named),
                                        cmocka_unit_test(test_a_batch_makes_room_for_itself)};
 

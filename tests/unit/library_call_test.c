@@ -52,6 +52,7 @@ static void writes(void **state)
     uint64_t first = 0;
     uint64_t second = 0;
     uint64_t size = 0;
+    uint64_t count = 0;
     int64_t sum = 0;
 
     (void)state;
@@ -83,6 +84,16 @@ static void writes(void **state)
                             &call, &err),
                      MUSTER_ERANGE);
     well(muster_key_delete_start(client, "p", NULL, LIMIT_MS, &call, &err), &call, &err);
+    well(muster_key_put_start(client, "p/1", bytes_of("x"), NULL, LIMIT_MS, NULL, &call, &err),
+         &call, &err);
+    well(muster_key_delete_prefix_start(client, "p/", NULL, LIMIT_MS, &count, &call, &err), &call,
+         &err);
+    assert_int_equal(count, 1);
+    assert_int_equal(
+        muster_key_delete_prefix_start(client, "", NULL, LIMIT_MS, &count, &call, &err),
+        MUSTER_EINVAL);
+    assert_string_equal(err.text, "delete all keys under '': the prefix must not be empty: "
+                                  "muster's own keys would be deleted too; name a prefix of yours");
     library_ok(muster_batch_new(&batch, NULL), NULL);
     assert_int_equal(muster_batch_apply_start(client, batch, LIMIT_MS, &call, &err), MUSTER_EINVAL);
     assert_string_equal(err.text, "apply a batch: there is no write in it");
@@ -93,6 +104,40 @@ static void writes(void **state)
     well(MUSTER_OK, &call, &err);
     library_ok(muster_key_add(client, "n", 0, NULL, LIMIT_MS, &sum, NULL), NULL);
     assert_int_equal(sum, 43);
+    muster_client_close(client);
+}
+
+/* More keys are under a prefix than the service deletes in one step. One call deletes all of them,
+ * and has their number. [keys / Several keys] */
+static void a_prefix_of_many_keys(void **state)
+{
+    enum { KEYS = 20000, AT_ONCE = 125 };
+    muster_client *client = library_alone();
+    struct muster_error err;
+    muster_keys *found = NULL;
+    uint64_t count = 0;
+
+    (void)state;
+    for (int i = 0; i < KEYS; i += AT_ONCE) {
+        muster_batch *batch = NULL;
+
+        library_ok(muster_batch_new(&batch, NULL), NULL);
+        for (int j = i; j < i + AT_ONCE; j++) {
+            char name[32];
+
+            (void)snprintf(name, sizeof(name), "many/%05d", j);
+            library_ok(muster_batch_put(batch, name, bytes_of("x")), NULL);
+        }
+        library_ok(muster_batch_apply(client, batch, LIMIT_MS, &err), &err);
+        muster_batch_free(batch);
+    }
+    library_ok(muster_key_delete_prefix(client, "many/", NULL, LIMIT_MS, &count, &err), &err);
+    assert_int_equal(count, KEYS);
+    library_ok(muster_key_list(client, "many/", NULL, LIMIT_MS, &found, &err), &err);
+    assert_int_equal(muster_keys_count(found), 0);
+    muster_keys_free(found);
+    library_ok(muster_key_delete_prefix(client, "many/", NULL, LIMIT_MS, &count, &err), &err);
+    assert_int_equal(count, 0);
     muster_client_close(client);
 }
 
@@ -676,6 +721,7 @@ int main(void)
         cmocka_unit_test(what_is_left_of_a_time_that_is_over_is_no_other_time),
         cmocka_unit_test(a_wait_that_is_over_is_shown_no_more),
         cmocka_unit_test(writes),
+        cmocka_unit_test(a_prefix_of_many_keys),
         cmocka_unit_test(reads),
         cmocka_unit_test(rounds_and_members),
         cmocka_unit_test(a_watch),

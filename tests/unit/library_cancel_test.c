@@ -91,13 +91,14 @@ static void run_writes(struct scene *scene)
     ignore(muster_key_add(client, "b", 1, NULL, LIMIT_MS, NULL, NULL));
     ignore(muster_key_append(client, "a", value, NULL, LIMIT_MS, NULL, NULL));
     ignore(muster_key_delete(client, "a", NULL, LIMIT_MS, NULL));
+    ignore(muster_key_delete_prefix(client, "b", NULL, LIMIT_MS, NULL, NULL));
 }
 
 static void run_writes_started(struct scene *scene)
 {
     muster_client *client = scene->client;
     struct muster_slice value = bytes_of("x");
-    muster_call *calls[6] = {NULL};
+    muster_call *calls[7] = {NULL};
 
     ignore(muster_key_insert_start(client, "a", value, NULL, LIMIT_MS, NULL, &calls[0], NULL));
     ignore(muster_key_put_start(client, "a", value, NULL, LIMIT_MS, NULL, &calls[1], NULL));
@@ -105,6 +106,7 @@ static void run_writes_started(struct scene *scene)
     ignore(muster_key_add_start(client, "b", 1, NULL, LIMIT_MS, NULL, &calls[3], NULL));
     ignore(muster_key_append_start(client, "a", value, NULL, LIMIT_MS, NULL, &calls[4], NULL));
     ignore(muster_key_delete_start(client, "a", NULL, LIMIT_MS, &calls[5], NULL));
+    ignore(muster_key_delete_prefix_start(client, "b", NULL, LIMIT_MS, NULL, &calls[6], NULL));
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         end(calls[i]);
     }
@@ -400,8 +402,9 @@ static void run_worker(struct scene *scene)
 
 static const struct row rows[] = {
     {"client_open client_close client_view client_fd client_dispatch", run_client},
-    {"key_insert key_put key_cas key_add key_append key_delete", run_writes},
-    {"key_insert_start key_put_start key_cas_start key_add_start key_append_start key_delete_start",
+    {"key_insert key_put key_cas key_add key_append key_delete key_delete_prefix", run_writes},
+    {"key_insert_start key_put_start key_cas_start key_add_start key_append_start key_delete_start "
+     "key_delete_prefix_start",
      run_writes_started},
     {"key_get key_list key_wait", run_reads},
     {"key_get_start key_list_start key_wait_start", run_reads_started},

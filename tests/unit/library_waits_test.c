@@ -251,6 +251,7 @@ static void call_keys(struct scene *scene)
     TRY(key_add, client, "b", 1, NULL, LIMIT_MS, NULL, NULL);
     TRY(key_append, client, "a", value, NULL, LIMIT_MS, NULL, NULL);
     TRY(key_delete, client, "a", NULL, LIMIT_MS, NULL);
+    TRY(key_delete_prefix, client, "a", NULL, LIMIT_MS, NULL, NULL);
     TRY(key_get, client, "never", NULL, SHORT_MS, &found, NULL);
     TRY(key_list, client, "", NULL, LIMIT_MS, &keys, NULL);
     muster_keys_free(keys);
@@ -269,7 +270,7 @@ static void start_keys(struct scene *scene)
     muster_value *found = NULL;
     muster_keys *keys = NULL;
     muster_batch *batch = NULL;
-    muster_call *started[10] = {NULL};
+    muster_call *started[11] = {NULL};
 
     TRY(key_insert_start, client, "a", value, NULL, LIMIT_MS, NULL, &started[0], NULL);
     TRY(key_put_start, client, "a", value, NULL, LIMIT_MS, NULL, &started[1], NULL);
@@ -284,6 +285,7 @@ static void start_keys(struct scene *scene)
     library_ok(muster_batch_put(batch, "a", value), NULL);
     TRY(batch_apply_start, client, batch, LIMIT_MS, &started[9], NULL);
     muster_batch_free(batch);
+    TRY(key_delete_prefix_start, client, "a", NULL, LIMIT_MS, NULL, &started[10], NULL);
     for (size_t i = 0; i < sizeof(started) / sizeof(started[0]); i++) {
         end(started[i]);
     }

@@ -334,6 +334,10 @@ const struct mst_request *message_generator_request_of(struct message_generator 
     case MST_ROUND_MEMBERS:
         make_round_members(generator, request);
         break;
+    case MST_DELETE_PREFIX:
+        request->delete_prefix.generation = number(generator);
+        request->delete_prefix.prefix = bytes_of(generator);
+        break;
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
@@ -621,6 +625,9 @@ static bool parameters_equal(const struct mst_request *a, const struct mst_reque
                mst_slice_equal(a->round_members.name, b->round_members.name) &&
                a->round_members.number == b->round_members.number &&
                a->round_members.after == b->round_members.after;
+    case MST_DELETE_PREFIX:
+        return a->delete_prefix.generation == b->delete_prefix.generation &&
+               mst_slice_equal(a->delete_prefix.prefix, b->delete_prefix.prefix);
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:

@@ -179,7 +179,7 @@ static void commands(void **state)
     assert_false(mst_command_known(0));
     assert_true(mst_command_known(MST_OPEN));
     assert_true(mst_command_known(MST_LOST));
-    assert_false(mst_command_known(MST_HISTORY + 1));
+    assert_false(mst_command_known(MST_DELETE_PREFIX + 1));
     assert_false(mst_command_known(UINT32_MAX));
     assert_string_equal(mst_command_name(MST_ROUND_MEMBERS), "round_members");
     assert_string_equal(mst_command_name((enum mst_command)0), "?");

@@ -42,6 +42,7 @@ struct mst_call {
 
     void *subject;  /* of the call, if it has one: the watch */
     uint64_t place; /* ROUND: of the last result in the list that its request tells of */
+    uint64_t total; /* DELETE_PREFIX: of its steps so far */
     void *out;      /* the caller's, for the result; may be NULL */
     /* Of a listing: its pages, and the function that turns them into *out, or NULL. */
     struct mst_items items;

@@ -140,6 +140,56 @@ MST_LIB_TWINS(muster_key_delete, client,
     return write_key(client, key, op, options, timeout_ms, NULL, how);
 }
 
+/* A service deletes a bounded number of keys at once. */
+static muster_status take_deleted(struct mst_call *call, const struct mst_reply *reply)
+{
+    uint64_t *out = call->out;
+
+    if (reply->status != MUSTER_OK) {
+        return reply->status;
+    }
+    call->total += (uint64_t)reply->number;
+    if (reply->number > 0 && reply->revision == 0) { /* more are left */
+        call->request.delete_prefix.prefix = mst_slice_text(call->kept);
+        return MUSTER_MORE;
+    }
+    if (out) {
+        *out = call->total;
+    }
+    return MUSTER_OK;
+}
+
+MST_LIB_TWINS(muster_key_delete_prefix, client,
+              (const char *prefix, const struct muster_key_options *given, int64_t timeout_ms,
+               uint64_t *count_out),
+              (prefix, given, timeout_ms, count_out))
+{
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
+    char what[MST_LIB_WHAT_ROOM];
+    struct mst_call call = {.client = client,
+                            .what = what,
+                            .kept = prefix,
+                            .timeout_ms = timeout_ms,
+                            .request = {.command = MST_DELETE_PREFIX},
+                            .take = take_deleted,
+                            .out = count_out};
+    muster_status status;
+
+    mst_lib_describe(what, "delete all keys under", prefix ? prefix : "");
+    if (!prefix || !*prefix) {
+        return mst_lib_refuse(how.err, what,
+                              "the prefix must not be empty: muster's own keys would be deleted "
+                              "too; name a prefix of yours");
+    }
+    status = read_options(&options, given, how.err, what);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    call.request.delete_prefix.generation = options.generation;
+    call.request.delete_prefix.prefix = mst_slice_text(prefix);
+    return mst_lib_make(&call, &how);
+}
+
 /* ---- reads ---- */
 
 struct muster_value {

@@ -176,6 +176,7 @@ static mst_handler *const handlers[] = {
     [MST_FAULTS] = mst_render_request,
     [MST_HISTORY] = mst_render_request,
     [MST_CUT] = mst_cut_request,
+    [MST_DELETE_PREFIX] = mst_write_delete_prefix,
 };
 
 static void answer(struct mst_waiter *waiter, muster_status status)

@@ -150,7 +150,11 @@ void mst_counts_write(struct mst_counts *counts, const struct mst_request *reque
 {
     enum mst_result result = mst_result_of(status);
 
-    for (uint32_t i = 0; i < request->write.count; i++) {
+    if (request->command == MST_DELETE_PREFIX) {
+        counts->keys[MST_KEY_DELETE][result]++;
+        counts->keys_at_once[MST_KEY_DELETE]++;
+    }
+    for (uint32_t i = 0; request->command == MST_WRITE && i < request->write.count; i++) {
         enum mst_write_kind kind = request->write.ops[i].kind;
 
         if (kind >= MST_INSERT && kind <= MST_DELETE) {

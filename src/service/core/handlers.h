@@ -13,7 +13,7 @@ typedef muster_status mst_handler(struct mst_session *session, struct mst_waiter
                                   const struct mst_request *request);
 
 mst_handler mst_session_join, mst_session_renew, mst_session_leave, mst_session_cancel;
-mst_handler mst_write_request;
+mst_handler mst_write_request, mst_write_delete_prefix;
 mst_handler mst_key_get, mst_key_list, mst_key_wait_all;
 mst_handler mst_watch_request;
 mst_handler mst_round_request, mst_round_request_members;

@@ -212,9 +212,7 @@ static muster_status admit_write(struct mst_session *session, struct mst_waiter 
         return MUSTER_MORE;
     }
     if (session->core->held) {
-        if (request->command == MST_WRITE) {
-            mst_counts_write(&session->core->counts, request, MUSTER_ENOSPACE);
-        }
+        mst_counts_write(&session->core->counts, request, MUSTER_ENOSPACE);
         return MUSTER_ENOSPACE;
     }
     return MUSTER_OK;

@@ -270,6 +270,58 @@ static muster_status write_batch(struct batch *batch, struct mst_session *sessio
     return MUSTER_OK;
 }
 
+/* ---- all keys under a prefix ---- */
+
+/* A deletion of each, in this one input. Deleted and awaited names are passed over; they have
+ * limits of their own. */
+static void delete_step(struct mst_job *job, const struct mst_keyspace *space,
+                        struct mst_waiter *waiter, struct mst_slice prefix)
+{
+    struct mst_key *key = mst_key_after(space, prefix);
+    uint64_t walked = 0;
+    bool left = false;
+
+    for (; key && !left && mst_slice_starts_with(mst_key_name(key), prefix);
+         key = mst_key_next(key)) {
+        walked++;
+        if (key->value && waiter->number == MST_DELETE_STEP) {
+            left = true;
+        } else if (key->value) {
+            mst_key_erase(job, key); /* the record stays: its tombstone is the newest */
+            waiter->number++;
+        }
+    }
+    waiter->core->walked += walked;
+    waiter->revision = left ? 0 : job->revision;
+}
+
+static muster_status delete_prefix(struct mst_session *session, struct mst_waiter *waiter,
+                                   const struct mst_request *request)
+{
+    struct mst_keyspace *space = mst_keyspace_of(session->job, request->delete_prefix.generation);
+    muster_status status;
+
+    if (!space) {
+        return mst_generation_fence(session, waiter);
+    }
+    status = mst_key_check_name(waiter, request->delete_prefix.prefix);
+    if (status == MUSTER_OK) {
+        delete_step(session->job, space, waiter, request->delete_prefix.prefix);
+    }
+    return status;
+}
+
+muster_status mst_write_delete_prefix(struct mst_session *session, struct mst_waiter *waiter,
+                                      const struct mst_request *request)
+{
+    muster_status status = delete_prefix(session, waiter, request);
+
+    mst_counts_write(&session->core->counts, request, status);
+    return status;
+}
+
+/* ---- the requests ---- */
+
 muster_status mst_write_request(struct mst_session *session, struct mst_waiter *waiter,
                                 const struct mst_request *request)
 {

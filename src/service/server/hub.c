@@ -249,7 +249,7 @@ static bool stores(const struct mst_request *request)
     }
     return request->command != MST_RENEW && request->command != MST_LEAVE &&
            request->command != MST_CANCEL && request->command != MST_FAULT &&
-           request->command != MST_LOST;
+           request->command != MST_LOST && request->command != MST_DELETE_PREFIX;
 }
 
 /* By itself: to clear a reply costs as much as a request. */
