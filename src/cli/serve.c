@@ -243,6 +243,7 @@ static void take_settings(const struct mst_cli *cli, struct mst_uv_service_confi
     config->lease_ns = (uint64_t)mst_cli_number(cli, "lease") * NS_PER_MS;
     config->history = (uint64_t)mst_cli_number(cli, "history");
     config->straggler_percent = (uint64_t)mst_cli_number(cli, "straggler_percent");
+    config->waiting_bytes_max = (uint64_t)mst_cli_number(cli, "waiting_bytes_max");
     config->log_level = (enum mst_level)mst_cli_number(cli, "log_level");
     config->log_json = mst_cli_number(cli, "log_format") != 0;
     config->http = mst_cli_text(cli, "http");

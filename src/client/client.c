@@ -12,7 +12,9 @@
  * machine's own requests have a part of the window to themselves, or a full window would prevent
  * the renewal of the lease.
  *
- * Memory. A call is one allocation, made when it is admitted; nothing else here allocates. */
+ * Memory. A call is one allocation, made when it is admitted; nothing else here allocates. A client
+ * may have tens of thousands of them that wait, so each is found by its tag, its id and its
+ * deadline. */
 #include "client/client.h"
 
 #include <string.h>
@@ -21,6 +23,7 @@
 #include "client/machine.h"
 #include "proto/command.h"
 #include "proto/copy.h"
+#include "proto/limit_kinds.h"
 
 #define BACKOFF_MIN_NS (10 * NS_PER_MS)
 #define BACKOFF_MAX_NS (1000 * NS_PER_MS)
@@ -49,7 +52,6 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     client->prng.state = config->seed;
     client->endpoint_count = config->endpoint_count;
     client->backoff_ns = BACKOFF_MIN_NS;
-    client->soonest_ns = NEVER;
     client->end_ns = config->end_ns != 0 ? config->end_ns : NEVER;
     client->id_next = 1;
     client->view.rank = MST_RANK_NONE;
@@ -62,6 +64,8 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     mst_list_init(&client->cancels);
     mst_list_init(&client->finished);
     mst_list_init(&client->orphans);
+    mst_client_index_init(client);
+    client->waits_max = UINT32_MAX;
     mst_copy(&mst_request_fields, &client->open.request, &open, client->room);
     client->renew.request.command = MST_RENEW;
     client->watch.request.command = MST_WATCH;
@@ -71,8 +75,11 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     return MUSTER_OK;
 }
 
-static void unlist(struct mst_client_call *call)
+static void unlist(struct mst_client *client, struct mst_client_call *call)
 {
+    mst_tree_remove(&client->tags, &call->in_tags);
+    mst_tree_remove(&client->dues, &call->in_dues);
+    mst_tree_remove(&client->ids, &call->in_ids);
     mst_list_remove(&call->link);
     mst_list_remove(&call->out);
     mst_list_remove(&call->write);
@@ -81,7 +88,7 @@ static void unlist(struct mst_client_call *call)
 
 static void release(struct mst_client *client, struct mst_client_call *call)
 {
-    unlist(call);
+    unlist(client, call);
     mst_mem_release(&client->mem, call);
 }
 
@@ -109,17 +116,15 @@ void mst_client_free(struct mst_client *client)
 
 /* ---- calls ---- */
 
-static void uncount_open(struct mst_client *client)
+static void uncount_open(struct mst_client *client, struct mst_client_call *call)
 {
-    client->call_count--;
-    if (client->call_count == 0) {
-        client->soonest_ns = NEVER;
-    }
+    client->open_count[call->kind]--;
+    client->wait_bytes -= call->kind == MST_CLIENT_KIND_WAIT ? call->bytes : 0;
 }
 
 static void uncount(struct mst_client *client, struct mst_client_call *call)
 {
-    uncount_open(client);
+    uncount_open(client, call);
     if (call->sent) {
         client->sent_count[call->kind]--;
         call->sent = false;
@@ -131,7 +136,7 @@ static void finish(struct mst_client *client, struct mst_client_call *call, must
                    const struct mst_reply *reply)
 {
     uncount(client, call);
-    unlist(call);
+    unlist(client, call);
     call->status = status;
     call->reply = reply;
     mst_list_append(&client->finished, &call->link);
@@ -153,6 +158,7 @@ static void forget_connection(struct mst_client *client)
     while (mst_list_take(&client->cancels)) {
     }
     release_all(client, &client->orphans);
+    client->waits_max = UINT32_MAX;
     memset(client->sent_count, 0, sizeof(client->sent_count));
 }
 
@@ -182,17 +188,6 @@ void mst_client_give_up(struct mst_client *client, uint64_t now_ns, muster_statu
     end(client, status, NULL);
 }
 
-static struct mst_client_call *call_with_tag(struct mst_client *client, uint64_t tag)
-{
-    MST_LIST_EACH(link, following, &client->calls)
-    {
-        if (call_of(link)->tag == tag) {
-            return call_of(link);
-        }
-    }
-    return NULL;
-}
-
 bool mst_client_waits(const struct mst_request *request)
 {
     return mst_command_waits(request->command) &&
@@ -208,6 +203,11 @@ static enum mst_client_kind kind_of(const struct mst_request *request)
                                                                          : MST_CLIENT_KIND_WAIT;
 }
 
+bool mst_client_piles_up(const struct mst_request *request)
+{
+    return kind_of(request) == MST_CLIENT_KIND_WAIT;
+}
+
 static void queue(struct mst_client *client, struct mst_client_call *call)
 {
     bool patient = call->kind == MST_CLIENT_KIND_WAIT;
@@ -215,34 +215,49 @@ static void queue(struct mst_client *client, struct mst_client_call *call)
     mst_list_append(patient ? &client->patient : &client->outbox, &call->out);
 }
 
+static bool has_room(const struct mst_client *client, enum mst_client_kind kind, uint64_t bytes)
+{
+    if (kind == MST_CLIENT_KIND_WAIT) {
+        return client->wait_bytes + bytes <= MST_CLIENT_WAIT_BYTES_MAX;
+    }
+    return client->open_count[MST_CLIENT_KIND_PROMPT] + client->open_count[MST_CLIENT_KIND_JOIN] <
+           MST_CLIENT_CALLS_MAX;
+}
+
 muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
                               const struct mst_request *request, uint64_t deadline_ns, uint64_t tag)
 {
     size_t size = mst_copy_size(&mst_request_fields, request);
+    enum mst_client_kind kind = kind_of(request);
     struct mst_client_call *call;
 
     client->now_ns = now_ns;
     if (client->state == MST_CLIENT_STATE_ENDED) {
         return MUSTER_EFENCED;
     }
-    if (client->call_count >= MST_CLIENT_CALLS_MAX) {
-        return MUSTER_ELIMIT;
-    }
     if (size > SIZE_MAX / 2) {
         return MUSTER_ENOMEM;
+    }
+    if (!has_room(client, kind, sizeof(*call) + size)) {
+        return MUSTER_ELIMIT;
     }
     call = client->mem.alloc(client->mem.ctx, sizeof(*call) + size);
     if (!call) {
         return MUSTER_ENOMEM;
     }
-    *call = (struct mst_client_call){
-        .kind = kind_of(request), .place = client->place_next++, .tag = tag, .due_ns = deadline_ns};
+    *call = (struct mst_client_call){.kind = kind,
+                                     .place = client->place_next++,
+                                     .tag = tag,
+                                     .due_ns = deadline_ns,
+                                     .bytes = sizeof(*call) + size};
     mst_copy(&mst_request_fields, &call->request, request, call->room);
 
     mst_list_append(&client->calls, &call->link);
     queue(client, call);
-    client->soonest_ns = mst_sooner(client->soonest_ns, deadline_ns);
-    client->call_count++;
+    mst_client_put_tag(client, call);
+    mst_client_put_due(client, call);
+    client->open_count[kind]++;
+    client->wait_bytes += kind == MST_CLIENT_KIND_WAIT ? call->bytes : 0;
     return MUSTER_OK;
 }
 
@@ -257,7 +272,7 @@ void mst_client_ask_to_stop(struct mst_client *client, struct mst_client_call *c
  * that was never sent ends here. */
 void mst_client_cancel(struct mst_client *client, uint64_t now_ns, uint64_t tag)
 {
-    struct mst_client_call *call = call_with_tag(client, tag);
+    struct mst_client_call *call = mst_client_by_tag(client, tag);
 
     client->now_ns = now_ns;
     if (!call || call->cancelled) {
@@ -273,7 +288,7 @@ void mst_client_cancel(struct mst_client *client, uint64_t now_ns, uint64_t tag)
 
 void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag)
 {
-    struct mst_client_call *call = call_with_tag(client, tag);
+    struct mst_client_call *call = mst_client_by_tag(client, tag);
 
     client->now_ns = now_ns;
     if (!call) {
@@ -285,11 +300,14 @@ void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag)
     }
     mst_list_remove(&call->link);
     mst_list_remove(&call->write);
+    mst_tree_remove(&client->tags, &call->in_tags);
+    mst_tree_remove(&client->dues, &call->in_dues);
     call->dropped = call->sent && call->kind == MST_CLIENT_KIND_WAIT;
     if (call->dropped) {
-        uncount_open(client); /* it counts as sent until the service has answered */
+        uncount_open(client, call); /* it counts as sent until the service has answered */
     } else {
         mst_list_remove(&call->out);
+        mst_tree_remove(&client->ids, &call->in_ids);
         uncount(client, call);
     }
     if (call->dropped || mst_list_linked(&call->cancel_out)) {
@@ -334,6 +352,7 @@ static void queue_again(struct mst_client *client)
             struct mst_client_call *call = call_of(link);
 
             if (has_number(call) == (writes == 1)) {
+                mst_tree_remove(&client->ids, &call->in_ids);
                 queue(client, call);
             }
         }
@@ -628,6 +647,24 @@ static bool ends_session(const struct mst_request *request, muster_status status
     return status == MUSTER_EFENCED && !of_generation;
 }
 
+/* A service before 0.2 has a limit of waits of a connection, and no more of it are sent. */
+static bool put_back(struct mst_client *client, struct mst_client_call *call,
+                     const struct mst_reply *reply)
+{
+    if (reply->status != MUSTER_ELIMIT || !reply->has_detail ||
+        reply->detail.limit_kind != MST_LIMIT_WAITING || call->kind != MST_CLIENT_KIND_WAIT ||
+        call->cancelled || call->timed_out) {
+        return false;
+    }
+    client->waits_max = MST_CLIENT_WAITS_OLD;
+    client->sent_count[call->kind]--;
+    call->sent = false;
+    mst_list_remove(&call->out);
+    mst_tree_remove(&client->ids, &call->in_ids);
+    queue(client, call);
+    return true;
+}
+
 static void answered(struct mst_client *client, struct mst_client_call *call,
                      const struct mst_reply *reply)
 {
@@ -672,19 +709,6 @@ static void own_answered(struct mst_client *client, struct mst_client_own *own,
     }
 }
 
-static struct mst_client_call *sent_with_id(struct mst_client *client, uint64_t id)
-{
-    MST_LIST_EACH(link, following, &client->sent)
-    {
-        struct mst_client_call *call = MST_CONTAINER(link, struct mst_client_call, out);
-
-        if (call->request.id == id) {
-            return call;
-        }
-    }
-    return NULL;
-}
-
 void mst_client_heard(struct mst_client *client, uint64_t now_ns)
 {
     client->now_ns = now_ns;
@@ -713,11 +737,11 @@ void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct m
         own_answered(client, &client->watch, reply);
         return;
     }
-    call = sent_with_id(client, reply->id);
+    call = mst_client_by_id(client, reply->id);
     if (call && call->dropped) {
         client->sent_count[call->kind]--;
         release(client, call);
-    } else if (call) {
+    } else if (call && !put_back(client, call, reply)) {
         answered(client, call, reply);
     }
 }
@@ -738,7 +762,7 @@ void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
     } else if (client->watch.waiting && client->watch.request.id == id) {
         client->watch.waiting = false;
     } else {
-        call = sent_with_id(client, id);
+        call = mst_client_by_id(client, id);
         if (call) {
             finish(client, call, status, NULL);
         }
@@ -749,16 +773,16 @@ void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
 
 static void expire(struct mst_client *client, struct mst_client_call *call)
 {
-    if (client->now_ns >= call->due_ns) {
-        if (call->timed_out || !call->sent || !mst_command_waits(call->request.command)) {
-            finish(client, call, MUSTER_ETIMEDOUT, NULL);
-            return;
-        }
-        call->timed_out = true;
-        call->due_ns = mst_sooner(mst_after_ns(client->now_ns, GRACE_NS), client->end_ns);
-        mst_client_ask_to_stop(client, call);
+    if (call->timed_out || !call->sent || !mst_command_waits(call->request.command)) {
+        finish(client, call, MUSTER_ETIMEDOUT, NULL);
+        return;
     }
-    client->soonest_ns = mst_sooner(client->soonest_ns, call->due_ns);
+    mst_tree_remove(&client->dues, &call->in_dues);
+    call->timed_out = true;
+    call->due_ns = mst_later(mst_sooner(mst_after_ns(client->now_ns, GRACE_NS), client->end_ns),
+                             mst_after_ns(client->now_ns, 1));
+    mst_client_put_due(client, call);
+    mst_client_ask_to_stop(client, call);
 }
 
 /* The time at which a connection that owes an answer counts as dead. */
@@ -809,13 +833,9 @@ void mst_client_tick(struct mst_client *client, uint64_t now_ns)
         client->stopped = true;
         client->attention_due = true;
     }
-    if (now_ns < client->soonest_ns) {
-        return; /* most ticks, however many calls are open */
-    }
-    client->soonest_ns = NEVER;
-    MST_LIST_EACH(link, following, &client->calls)
-    {
-        expire(client, call_of(link));
+    while (mst_client_soonest_ns(client) <= now_ns) {
+        expire(client, MST_CONTAINER_OR_NULL(mst_tree_first(&client->dues), struct mst_client_call,
+                                             in_dues));
     }
 }
 
@@ -833,7 +853,7 @@ uint64_t mst_client_deadline_ns(const struct mst_client *client)
     } else if (!client->renew.due) {
         deadline_ns = client->renew_ns;
     }
-    return mst_sooner(mst_sooner(deadline_ns, stop_ns(client)), client->soonest_ns);
+    return mst_sooner(mst_sooner(deadline_ns, stop_ns(client)), mst_client_soonest_ns(client));
 }
 
 /* ---- what the machine knows ---- */
@@ -874,7 +894,8 @@ const struct mst_who *mst_client_first_fault(const struct mst_client *client)
 void mst_client_check(const struct mst_client *client)
 {
     uint32_t calls = 0, unanswered = 0;
-    uint32_t sent[MST_CLIENT_KINDS] = {0};
+    uint32_t sent[MST_CLIENT_KINDS] = {0}, open[MST_CLIENT_KINDS] = {0};
+    uint64_t wait_bytes = 0;
     uint64_t write_id = 0;
 
     MST_LIST_EACH(link, following, &client->calls)
@@ -882,9 +903,12 @@ void mst_client_check(const struct mst_client *client)
         const struct mst_client_call *call = call_of(link);
 
         calls++;
+        open[call->kind]++;
+        wait_bytes += call->kind == MST_CLIENT_KIND_WAIT ? call->bytes : 0;
         sent[call->kind] += call->sent;
+        MST_ASSERT(mst_tree_linked(&call->in_tags) && mst_tree_linked(&call->in_dues));
+        MST_ASSERT(mst_tree_linked(&call->in_ids) == call->sent);
         MST_ASSERT(call->request.id < client->id_next);
-        MST_ASSERT(call->due_ns >= client->soonest_ns);
         MST_ASSERT(mst_list_linked(&call->out));
         unanswered += call->sent;
         MST_ASSERT(call->sent || !mst_list_linked(&call->cancel_out));
@@ -892,7 +916,8 @@ void mst_client_check(const struct mst_client *client)
         MST_ASSERT(!has_number(call) || call->request.id > write_id);
         write_id = has_number(call) ? call->request.id : write_id;
     }
-    MST_ASSERT(calls == client->call_count && calls <= MST_CLIENT_CALLS_MAX);
+    MST_ASSERT(calls == client->tags.count && calls == client->dues.count);
+    MST_ASSERT(wait_bytes == client->wait_bytes && wait_bytes <= MST_CLIENT_WAIT_BYTES_MAX);
     MST_LIST_EACH(link, following, &client->orphans)
     {
         const struct mst_client_call *call = call_of(link);
@@ -910,10 +935,10 @@ void mst_client_check(const struct mst_client *client)
     MST_ASSERT(unanswered == 0);
     for (unsigned kind = 0; kind < MST_CLIENT_KINDS; kind++) {
         MST_ASSERT(sent[kind] == client->sent_count[kind]);
+        MST_ASSERT(open[kind] == client->open_count[kind]);
         MST_ASSERT(client->state == MST_CLIENT_STATE_ONLINE || sent[kind] == 0);
     }
     MST_ASSERT(sent[MST_CLIENT_KIND_PROMPT] <= MST_CLIENT_WINDOW_CALLS);
-    MST_ASSERT(sent[MST_CLIENT_KIND_WAIT] <= MST_CLIENT_WAITS_MAX);
     MST_ASSERT(client->state != MST_CLIENT_STATE_ENDED || calls == 0);
     MST_ASSERT(client->state != MST_CLIENT_STATE_ONLINE || client->admitted);
     MST_ASSERT(client->endpoint < client->endpoint_count);
@@ -939,7 +964,7 @@ uint64_t mst_client_digest(const struct mst_client *client)
                                 client->view.incarnation,
                                 (uint64_t)client->view.attention,
                                 client->view_revision,
-                                client->call_count};
+                                client->tags.count};
     uint64_t digest = MST_DIGEST_INIT;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

@@ -59,13 +59,16 @@ void mst_client_free(struct mst_client *client);
 /* Start to connect. Once, first. */
 void mst_client_start(struct mst_client *client, uint64_t now_ns);
 
+/* Open calls: of those that do not wait for a key or a change, this many; of those that do, this
+ * much memory. */
 #define MST_CLIENT_CALLS_MAX 4096u
+#define MST_CLIENT_WAIT_BYTES_MAX (UINT64_C(64) << 20)
 
 /* A new call: id and oldest are set here, everything it borrows is copied. `deadline_ns` ends the
  * wait with ETIMEDOUT (UINT64_MAX: never). `tag` is the caller's, unique among open calls. Beyond
  * the window, and beyond the limit of waits at the service, calls queue here. They are sent in the
  * order of their creation, except that queued waits do not delay other calls. ENOMEM, EFENCED after
- * ENDED, ELIMIT: CALLS_MAX are open. */
+ * ENDED, ELIMIT: CALLS_MAX are open, or WAIT_BYTES_MAX. */
 muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
                               const struct mst_request *request, uint64_t deadline_ns,
                               uint64_t tag);
@@ -121,6 +124,9 @@ void mst_client_done(struct mst_client *client, const struct mst_client_effect *
 
 /* Whether the service may answer the request much later. */
 bool mst_client_waits(const struct mst_request *request);
+
+/* Whether it waits for a key or a change, so that there may be very many of them. */
+bool mst_client_piles_up(const struct mst_request *request);
 
 /* The generation whose keys the request names; 0: the job's keys, or none. */
 uint64_t mst_client_key_space(const struct mst_request *request);

@@ -65,7 +65,7 @@ static struct mst_client_call *first_call(struct mst_client *client)
     struct mst_client_call *call = first_of(&client->outbox);
     struct mst_client_call *wait = first_of(&client->patient);
 
-    if (wait && client->sent_count[MST_CLIENT_KIND_WAIT] < MST_CLIENT_WAITS_MAX &&
+    if (wait && client->sent_count[MST_CLIENT_KIND_WAIT] < client->waits_max &&
         (!call || (!has_number(call) && wait->place < call->place))) {
         return wait;
     }
@@ -96,6 +96,7 @@ static bool send_call(struct mst_client *client)
     }
     mst_list_remove(&call->out);
     mst_list_append(&client->sent, &call->out);
+    mst_client_put_id(client, call);
     call->sent = true;
     client->sent_count[call->kind]++;
     send(client, &call->request);

@@ -9,6 +9,7 @@
 #include "base/panic.h"
 #include "base/prng.h"
 #include "base/time.h"
+#include "base/tree.h"
 #include "client/client.h"
 
 enum mst_client_state {
@@ -23,7 +24,7 @@ enum mst_client_state {
 enum {
     MST_CLIENT_WINDOW_CALLS = MST_WINDOW - 8, /* the rest is for renewals, the view and cancels */
     MST_CLIENT_WINDOW_OWN = MST_WINDOW - 1,   /* one number stays free for OPEN */
-    MST_CLIENT_WAITS_MAX = 240,               /* the service takes 256 of a connection */
+    MST_CLIENT_WAITS_OLD = 240,               /* a service before 0.2 takes 256 of a connection */
     MST_CLIENT_HOST_ROOM = 256
 };
 
@@ -31,7 +32,7 @@ enum {
  * waits would block the write that ends one of them. The service limits the number of waits. */
 enum mst_client_kind {
     MST_CLIENT_KIND_PROMPT, /* a place in the window: answered at once */
-    MST_CLIENT_KIND_WAIT,   /* GET that waits, WAIT, WATCH: WAITS_MAX of them are sent */
+    MST_CLIENT_KIND_WAIT,   /* GET that waits, WAIT, WATCH: nothing, there may be very many */
     MST_CLIENT_KIND_JOIN,   /* ROUND and JOIN: nothing */
     MST_CLIENT_KINDS
 };
@@ -41,6 +42,9 @@ struct mst_client_call {
     struct mst_list out;   /* in outbox or patient until it is sent; then in sent */
     struct mst_list write; /* in writes, once it is a write that has its id */
     struct mst_list cancel_out; /* in cancels until its CANCEL is sent */
+    /* Of the client: by tag and by deadline while it is in calls, by id while it is in sent. */
+    struct mst_tree_node in_tags, in_dues, in_ids;
+    uint64_t bytes; /* of its memory */
     enum mst_client_kind kind;
     uint64_t place; /* in the order they were made */
     uint64_t tag;
@@ -92,11 +96,13 @@ struct mst_client {
     uint64_t id_next;
     struct mst_list calls, writes, cancels, finished, orphans;
     struct mst_list outbox, patient; /* to be sent: those of kind WAIT are in the other one */
-    struct mst_list sent;            /* without an answer: few, however many are open */
+    struct mst_list sent;            /* without an answer */
+    struct mst_tree tags, dues, ids; /* of the calls: nothing walks over all for one of them */
     uint64_t place_next;
     uint64_t end_ns;
-    uint64_t soonest_ns; /* no deadline of a call is before it; the tick at it makes it exact */
-    uint32_t call_count, sent_count[MST_CLIENT_KINDS];
+    uint32_t open_count[MST_CLIENT_KINDS], sent_count[MST_CLIENT_KINDS];
+    uint64_t wait_bytes; /* of the open calls of kind WAIT */
+    uint32_t waits_max;  /* of kind WAIT at the service */
 
     bool connect_due, disconnect_due, attention_due, ended_due;
     muster_status end_status;
@@ -111,6 +117,18 @@ struct mst_client {
     char fault_host[MST_CLIENT_HOST_ROOM];
     unsigned char room[]; /* of open */
 };
+
+/* index.c: a call is found by its tag and its deadline from now on; once sent, by its id. */
+void mst_client_index_init(struct mst_client *client);
+void mst_client_put_tag(struct mst_client *client, struct mst_client_call *call);
+void mst_client_put_due(struct mst_client *client, struct mst_client_call *call);
+void mst_client_put_id(struct mst_client *client, struct mst_client_call *call);
+
+/* NULL: there is none. Of several with one tag the first made. */
+struct mst_client_call *mst_client_by_tag(const struct mst_client *client, uint64_t tag);
+struct mst_client_call *mst_client_by_id(const struct mst_client *client, uint64_t id);
+struct mst_client_call *mst_client_first_due(const struct mst_client *client);
+uint64_t mst_client_soonest_ns(const struct mst_client *client); /* its deadline, or NEVER */
 
 static inline struct mst_client_call *call_of(struct mst_list *link)
 {

@@ -6,9 +6,11 @@
 #include "base/panic.h"
 
 #define VALUE_SERVICE(limits, setting) ((limits)->setting)
+#define VALUE_OPTION(limits, setting) 0
 #define VALUE_JOB(limits, setting) 0
 #define VALUE_PROTOCOL(limits, setting) 0
 #define NAME_SERVICE(setting) #setting
+#define NAME_OPTION(setting) #setting
 #define NAME_JOB(setting) NULL
 #define NAME_PROTOCOL(setting) NULL
 

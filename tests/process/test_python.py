@@ -17,6 +17,7 @@ import pytest
 from conftest import BUILD, MUSTER, ROOT, Process, sanitized
 from running import Run
 from saving import PATIENT, noting, on_disk_first
+from test_serve import resident
 
 PACKAGE = BUILD / "python"
 RANK = pathlib.Path(__file__).parent / "python_rank.py"
@@ -49,6 +50,18 @@ def under():
 @pytest.fixture
 def env(env):
     return {**env, **PATIENT, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.fixture
+def spawn_python(env, started):
+    """spawn_python(program, VARIABLE=value...) starts an interpreter."""
+
+    def start(program, **variables):
+        process = Process([*under(), sys.executable, "-c", program], {**env, **variables})
+        started.append(process)
+        return process
+
+    return start
 
 
 @pytest.fixture
@@ -411,3 +424,110 @@ def test_the_package_is_found_where_it_was_installed(env, tmp_path):
     )
     libraries = {line.split()[-1] for line in loaded.stdout.splitlines() if "libmuster" in line}
     assert libraries and all(str(moved) in name for name in libraries), libraries
+
+
+NAMES = 20000
+BARRIERS = f"""
+import os
+import muster
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as text:
+        return int(text.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+with muster.open() as job:
+    for i in range({NAMES}):
+        job.barrier(f"save of step {{i}}")
+        if i in (1999, {NAMES - 1}):
+            print(i, job.view.generation, resident(), flush=True)
+            job.barrier("measured")
+"""
+
+
+def test_twenty_thousand_barriers_have_a_name_each(serve, env, spawn_python):
+    """Two ranks pass 20,000 barriers of one generation, each with a name of its own. All open, the
+    service needs no more memory for the last ones than for the first, and a rank keeps 200 bytes of
+    a name at most: its count. [rounds / Meeting]"""
+    service = serve()
+    ranks = [spawn_python(BARRIERS, MUSTER_ADDR=service.address, MUSTER_INDEX=str(index),
+                          MUSTER_SIZE="2", MUSTER_AGENT="0") for index in range(2)]
+    ranks[0].out.wait_for("1999 1 ", patience_s=600)
+    first = resident(service.pid)
+    ranks[0].out.wait_for(f"{NAMES - 1} 1 ", patience_s=600)
+    grown = resident(service.pid) - first
+    for rank in ranks:
+        assert rank.wait() == 0
+        early, late = [int(line.split()[2]) for line in rank.out.lines]
+        assert late - early < 200 * NAMES, rank.out.lines
+    assert grown < (1 << 20), grown
+
+
+HELD = 10000
+HOLDS = f"""
+import asyncio
+import muster
+async def hold(job):
+    keys = job.aio.keys
+    waits = [asyncio.ensure_future(keys.get(f"late/{{i}}", timeout=None)) for i in range({HELD})]
+    leaked = [asyncio.ensure_future(keys.get(f"never/{{i}}", timeout=None)) for i in range({HELD})]
+    await asyncio.sleep(0)
+    await keys.put("held", "all")  # behind them
+    print("held", flush=True)
+    assert await keys.get("go", timeout=None) == b"on"
+    for wait in leaked:
+        wait.cancel()
+    for i in range(0, {HELD}, 100):
+        with job.keys.batch() as batch:
+            for j in range(i, i + 100):
+                batch.put(f"late/{{j}}", str(j))
+    assert [int(value) for value in await asyncio.gather(*waits)] == list(range({HELD}))
+    await keys.put("held", "none")
+    print("answered", flush=True)
+with muster.open() as job:
+    asyncio.run(hold(job))
+"""
+
+
+def test_twenty_thousand_gets_are_held_by_one_connection(serve, env, muster, spawn_python, tmp_path):
+    """One process waits for 20,000 keys at once. Each get costs the service 1,500 bytes at most, and
+    other calls are answered meanwhile. The service is killed and goes on from its journal; half of
+    the gets are cancelled, the keys of the other half are written, and each get has its value.
+    [keys / Waiting]"""
+    service = serve("--journal", str(tmp_path / "journal"), "--lease", "5m")
+    before = resident(service.pid)
+    holder = spawn_python(HOLDS, MUSTER_ADDR=service.address, MUSTER_AGENT="0", MUSTER_SIZE="1")
+    holder.out.wait_for("held", patience_s=300)
+    grown = resident(service.pid) - before
+    assert grown < 1500 * 2 * HELD, grown
+    service.kill()
+    serve("--journal", str(tmp_path / "journal"), "--lease", "5m", "--addr", service.address)
+    assert muster("key", "-j", "default", "--addr", service.address, "put", "go", "on").returncode == 0
+    holder.out.wait_for("answered", patience_s=300)
+    assert holder.wait() == 0
+
+
+OVER = """
+import asyncio
+import muster
+async def hold(job):
+    keys = job.aio.keys
+    waits = [asyncio.ensure_future(keys.get(f"never/{i}", timeout=None)) for i in range(400)]
+    await asyncio.sleep(0)
+    await keys.put("after", "x")  # answered behind all that are refused
+    for wait in waits:
+        if wait.done():
+            print(wait.exception(), flush=True)
+        wait.cancel()
+with muster.open() as job:
+    asyncio.run(hold(job))
+"""
+
+
+def test_gets_beyond_the_memory_of_a_connection_are_refused(serve, env, spawn_python):
+    """A process waits for more keys than --waiting-bytes-max has room for. Each get beyond is
+    refused with one line that names the flag; those that wait go on, and other calls are answered.
+    [keys / Limits]"""
+    service = serve("--waiting-bytes-max", "65536")
+    holder = spawn_python(OVER, MUSTER_ADDR=service.address, MUSTER_AGENT="0", MUSTER_SIZE="1")
+    assert holder.wait() == 0
+    refused = [line for line in holder.out.lines if "over --waiting-bytes-max of the service" in line]
+    assert 100 < len(refused) == len(holder.out.lines) < 400, holder.out.lines[:3]
+    assert all(line.startswith("get 'never/") and "at most 65536" in line for line in refused)

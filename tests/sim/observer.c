@@ -18,6 +18,7 @@ void sim_observer_start(struct sim *sim, struct sim_proc *proc)
     proc->work->think_ns = sim->now_ns;
     proc->work->watch_ns = sim->now_ns;
     proc->work->own[0].candidates = 1;
+    proc->work->holds = sim_chance(sim, 30);
     if (sim_chance(sim, 50)) {
         proc->work->prefix = "reg/";
     } else {
@@ -302,6 +303,21 @@ static bool ask_many(struct sim *sim, struct sim_proc *proc, struct sim_op *op)
     return true;
 }
 
+/* As a client of JAX does whose gets time out: it never says so. Some of the keys come. */
+static bool ask_held(struct sim *sim, struct sim_proc *proc, struct sim_op *op)
+{
+    struct sim_work *work = proc->work;
+
+    if (sim->calm || !work->holds || work->held == SIM_HELD_MAX) {
+        return false;
+    }
+    work->held++;
+    op->key = name_of(op, "flag", sim_below(sim, 2 * MODEL_FLAGS));
+    op->deadline_ns =
+        sim_chance(sim, 90) ? DEADLINE_NONE : sim_between(sim, 1, 2 * sim->plan.lease_ns);
+    return true;
+}
+
 /* ---- a prefix of one's own, one operation at a time ---- */
 
 static bool take_shelf(struct sim_proc *proc)
@@ -363,6 +379,7 @@ static const struct {
     [SIM_OP_SHELVE] = {ask_shelve, MST_WRITE, 8},
     [SIM_OP_CLEAR] = {ask_shelf, MST_DELETE_PREFIX, 3},
     [SIM_OP_SHELF] = {ask_shelf, MST_LIST, 3},
+    [SIM_OP_HELD] = {ask_held, MST_GET, 30},
 };
 
 /* ---- what came back -----------------------------------------------------------------------------
@@ -568,6 +585,9 @@ static void op_done(struct sim *sim, struct sim_proc *proc, const struct sim_op 
     case SIM_OP_SHELF:
         shelf_read(sim, proc, reply);
         break;
+    case SIM_OP_HELD:
+        proc->work->held--;
+        break;
     case SIM_OP_OWNED:
     case SIM_OP_PASSING:
     case SIM_OP_MANY:
@@ -617,6 +637,7 @@ static void issue(struct sim *sim, struct sim_proc *proc)
         request.write.count = op->write_count;
     } else if (request.command == MST_GET) {
         request.get.key = op->key;
+        request.get.wait = op->kind == SIM_OP_HELD;
     } else if (request.command == MST_LIST) {
         request.list.prefix = op->key;
     } else if (request.command == MST_DELETE_PREFIX) {
@@ -631,6 +652,16 @@ static void issue(struct sim *sim, struct sim_proc *proc)
         struct mst_reply refused = {.status = MUSTER_ENOMEM};
 
         op_done(sim, proc, op, &refused);
+    }
+}
+
+/* Of those that are held, any. */
+static void cancel_one(struct sim *sim, struct sim_proc *proc)
+{
+    const struct sim_op *op = &proc->work->ops[sim_below(sim, proc->work->op_count)];
+
+    if (op->kind == SIM_OP_HELD) {
+        mst_client_cancel(proc->client, sim_proc_clock(sim, proc), op->tag);
     }
 }
 
@@ -658,8 +689,11 @@ void sim_observer_step(struct sim *sim, struct sim_proc *proc)
         return;
     }
     work->think_ns = sim->now_ns + sim_below(sim, 2 * sim->plan.think_ns) + 1;
-    if (work->op_count < SIM_OPS_MAX) {
+    if (work->op_count - work->held < SIM_OPS_MAX) {
         issue(sim, proc);
+    }
+    if (work->held > 0 && sim_chance(sim, 5)) {
+        cancel_one(sim, proc);
     }
 }
 
@@ -669,7 +703,7 @@ void sim_observer_release(struct sim *sim, struct sim_proc *proc)
     struct sim_work *work = proc->work;
 
     for (uint32_t i = 0; i < work->op_count; i++) {
-        if (work->ops[i].kind == SIM_OP_AWAIT) {
+        if (work->ops[i].kind == SIM_OP_AWAIT || work->ops[i].kind == SIM_OP_HELD) {
             mst_client_cancel(proc->client, sim_proc_clock(sim, proc), work->ops[i].tag);
         }
     }

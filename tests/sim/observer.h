@@ -26,10 +26,12 @@ enum sim_op_kind {
     SIM_OP_SHELVE,
     SIM_OP_CLEAR,
     SIM_OP_SHELF,
+    SIM_OP_HELD,
     SIM_OP_COUNT
 };
 
-#define SIM_OPS_MAX 6u
+#define SIM_OPS_MAX 6u   /* beside those that are held */
+#define SIM_HELD_MAX 64u /* gets of keys that may never be written */
 #define SIM_OWN_MAX 8u
 #define SIM_REPLICA_MAX 256u
 
@@ -73,8 +75,9 @@ struct sim_copy {
 };
 
 struct sim_work {
-    struct sim_op ops[SIM_OPS_MAX];
-    uint32_t op_count;
+    struct sim_op ops[SIM_OPS_MAX + SIM_HELD_MAX];
+    uint32_t op_count, held;
+    bool holds; /* it starts many */
     uint64_t think_ns;
     bool awaiting;
     uint64_t cell_known[MODEL_CELLS];

@@ -20,7 +20,7 @@
 #define SIM_NODES_MAX 5u
 #define SIM_JOBS_MAX 2u
 #define SIM_PROCS_MAX 512u
-#define SIM_CALLS_MAX 24u
+#define SIM_CALLS_MAX 96u
 #define SIM_TAG_OWNER_SHIFT 56
 #define SIM_RENEWALS_MAX 16u
 

@@ -13,6 +13,7 @@
 
 #include "client/machine.h"
 #include "client_stage.h"
+#include "proto/limit_kinds.h"
 
 /* A session is opened. The client gets the lease, its index and its incarnation.
  * [Silence and coming back] */
@@ -464,9 +465,18 @@ static void the_window_holds_writes_back(void **state)
     stage_fini(&stage);
 }
 
-/* Hundreds of calls wait for something. They hold no part of the window: 240 of a client are
- * with the service, the rest waits for its turn, and is passed by what does not wait.
- * [Requests that are repeated] */
+static void refuse_waits(struct stage *stage, uint64_t id)
+{
+    struct mst_reply reply = {
+        .id = id, .command = MST_GET, .status = MUSTER_ELIMIT, .has_detail = true};
+
+    reply.detail.limit_kind = MST_LIMIT_WAITING;
+    reply.detail.limit = 256;
+    mst_client_reply(stage->client, stage->now_ns, &reply);
+}
+
+/* Thousands of calls wait for something. They hold no part of the window: all of them are with the
+ * service, and another call is sent at once. [Requests that are repeated] */
 static void waits_leave_the_window_to_others(void **state)
 {
     struct stage stage;
@@ -474,25 +484,28 @@ static void waits_leave_the_window_to_others(void **state)
     (void)state;
     assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
     stage_open(&stage);
-    for (uint64_t tag = 1; tag <= 300; tag++) {
+    for (uint64_t tag = 1; tag <= 3000; tag++) {
         assert_int_equal(stage_call(&stage, stage_get(), 0, tag), MUSTER_OK);
+        stage_drain(&stage);
+        assert_int_equal(stage.sent_count, 1);
+        stage_forget(&stage);
     }
+    (void)stage_call(&stage, stage_put(), 0, 10000);
     stage_drain(&stage);
-    assert_int_equal(stage.sent_count, 240);
-    stage_forget(&stage);
-    (void)stage_call(&stage, stage_put(), 0, 1000);
+    stage_expect(&stage, "send write 3002/3002");
+    stage_answer(&stage, 3002, MST_WRITE, MUSTER_OK);
+    stage_expect(&stage, "done 10000 OK");
+    mst_client_cancel(stage.client, stage.now_ns, 2000);
     stage_drain(&stage);
-    stage_expect(&stage, "send write 242/242");
-    stage_answer(&stage, 2, MST_GET, MUSTER_OK);
-    stage_expect(&stage, "send get 243/242; done 1 OK");
-    stage_answer(&stage, 242, MST_WRITE, MUSTER_OK);
-    stage_expect(&stage, "done 1000 OK");
+    stage_expect(&stage, "send cancel 3003/3003 of 2001");
+    stage_answer(&stage, 2001, MST_GET, MUSTER_ECANCELLED);
+    stage_expect(&stage, "done 2000 ECANCELLED");
     stage_fini(&stage);
 }
 
-/* A waiting call is dropped. It keeps its place until the service has answered, which counts it.
- * [Requests that are repeated] */
-static void a_dropped_wait_keeps_its_place(void **state)
+/* A service before 0.2 takes 256 waits of a connection and refuses one more. The refused call waits
+ * in the client for its turn, and so do later ones while 240 are with the service. */
+static void an_older_service_has_its_own_limit_of_waits(void **state)
 {
     struct stage stage;
 
@@ -503,12 +516,65 @@ static void a_dropped_wait_keeps_its_place(void **state)
         (void)stage_call(&stage, stage_get(), 0, tag);
     }
     stage_drain(&stage);
+    assert_int_equal(stage.sent_count, 241);
+    stage_forget(&stage);
+    refuse_waits(&stage, 242);
+    stage_drain(&stage);
+    stage_expect(&stage, "");
+    (void)stage_call(&stage, stage_get(), 0, 300);
+    stage_drain(&stage);
+    stage_expect(&stage, "");
+    stage_answer(&stage, 2, MST_GET, MUSTER_OK);
+    stage_expect(&stage, "send get 243/243; done 1 OK");
+    stage_answer(&stage, 3, MST_GET, MUSTER_OK);
+    stage_expect(&stage, "send get 244/244; done 2 OK");
+    stage_fini(&stage);
+}
+
+/* Calls that wait hold as much memory as a client may have for them. One more is refused (ELIMIT);
+ * a call that does not wait is not, and one that ends makes room. */
+static void calls_that_wait_have_a_limit_of_memory(void **state)
+{
+    static char name[60000];
+    struct mst_request get = {.command = MST_GET, .get = {.wait = true}};
+    struct stage stage;
+    uint64_t tag = 1;
+
+    (void)state;
+    memset(name, 'x', sizeof(name));
+    get.get.key = mst_slice_of(name, sizeof(name));
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    stage_open(&stage);
+    while (stage_call(&stage, get, 0, tag) == MUSTER_OK) {
+        tag++;
+    }
+    assert_in_range(tag, MST_CLIENT_WAIT_BYTES_MAX / 62000, MST_CLIENT_WAIT_BYTES_MAX / 60000);
+    assert_int_equal(stage_call(&stage, get, 0, tag), MUSTER_ELIMIT);
+    assert_int_equal(stage_call(&stage, stage_put(), 0, 100000), MUSTER_OK);
+    mst_client_drop(stage.client, stage.now_ns, 1);
+    assert_int_equal(stage_call(&stage, get, 0, tag), MUSTER_OK);
+    stage_fini(&stage);
+}
+
+/* A waiting call is dropped. Its memory stays until the service has answered, or the connection is
+ * lost. [Requests that are repeated] */
+static void a_dropped_wait_keeps_its_place(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    stage_open(&stage);
+    for (uint64_t tag = 1; tag <= 2; tag++) {
+        (void)stage_call(&stage, stage_get(), 0, tag);
+    }
+    stage_drain(&stage);
     stage_forget(&stage);
     mst_client_drop(stage.client, stage.now_ns, 1);
     stage_drain(&stage);
-    stage_expect(&stage, "send cancel 242/242 of 2");
+    stage_expect(&stage, "send cancel 4/4 of 2");
     stage_answer(&stage, 2, MST_GET, MUSTER_ECANCELLED);
-    stage_expect(&stage, "send get 243/243");
+    stage_expect(&stage, "");
     mst_client_drop(stage.client, stage.now_ns, 2); /* and is let go with the connection */
     mst_client_disconnected(stage.client, stage.now_ns);
     stage_drain(&stage);
@@ -934,6 +1000,8 @@ int main(void)
         cmocka_unit_test(a_dropped_call_is_heard_of_no_more),
         cmocka_unit_test(the_window_holds_writes_back),
         cmocka_unit_test(waits_leave_the_window_to_others),
+        cmocka_unit_test(an_older_service_has_its_own_limit_of_waits),
+        cmocka_unit_test(calls_that_wait_have_a_limit_of_memory),
         cmocka_unit_test(a_dropped_wait_keeps_its_place),
         cmocka_unit_test(a_wait_does_not_overtake),
         cmocka_unit_test(a_waiting_read_holds_nothing_back),

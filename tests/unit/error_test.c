@@ -146,6 +146,10 @@ static void limits(void **state)
         {MST_LIMIT_AWAITED_KEYS, "a: over the service's limit of keys that one client's gets and "
                                  "waits wait for: 9 asked for, at most 8; let some come first, or "
                                  "wait for fewer"},
+        {MST_LIMIT_WAITING_BYTES,
+         "a: over --waiting-bytes-max of the service (memory of the gets, waits and watches of one "
+         "connection that wait): 9 bytes asked for, at most 8; raise it at `muster serve`, or ask "
+         "for less"},
         {MST_LIMIT_CUT_MS, "a: over the longest cut of a network (ms): 9 asked for, at most 8; ask "
                            "for less"},
         {MST_LIMIT_UNSAID, "a: over a limit of the service: 8"}, /* an older service */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@
 #include <cmocka.h>
 
 #include "library_stage.h"
+#include "net/socket_dir.h"
 #include "tasks/shell/coordinator/cluster.h"
 
 /* ---- the system has none left ---- */
@@ -503,18 +505,18 @@ static muster_status many_calls(muster_client *client, struct muster_error *err)
 {
     enum { MOST = 4000 };
     muster_call **calls = calloc(MOST + 1, sizeof(muster_call *));
-    muster_value **values = calloc(MOST + 1, sizeof(muster_value *));
+    pid_t service = mst_socket_alive(client->addr + strlen("unix:"));
     muster_status status = MUSTER_OK;
 
-    assert_true(calls && values);
+    assert_true(calls && kill(service, SIGSTOP) == 0); /* so that they stay open */
     for (size_t i = 0; i <= MOST && status == MUSTER_OK; i++) {
-        status = muster_key_get_start(client, "never", NULL, -1, &values[i], &calls[i], err);
+        status = muster_key_add_start(client, "n", 1, NULL, -1, NULL, &calls[i], err);
     }
+    assert_int_equal(kill(service, SIGCONT), 0);
     for (size_t i = 0; i < MOST; i++) {
         muster_call_free(calls[i]);
     }
     free(calls);
-    free(values);
     return status;
 }
 
@@ -538,7 +540,7 @@ static const struct own {
 } own[] = {
     {large_value, "put 'k': 1000000000 bytes, and a message to this service has at most 17825792 "
                   "(--frame-bytes-max of `muster serve`); raise it there, or send less at once"},
-    {many_calls, "get 'never': 4000 calls of this client are open, which is the limit; let some "
+    {many_calls, "add to 'n': 4000 calls of this client are open, which is the limit; let some "
                  "end first"},
     {many_functions, "register: over the functions of one worker: 4097 asked for, at most 4096; "
                      "open another worker for the others"},

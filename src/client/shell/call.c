@@ -181,6 +181,12 @@ static muster_status refuse(struct mst_call *call, muster_status status)
     if (call->client->poisoned || call->client->ended) {
         return mst_lib_fail_again(call->client, call->err, call->what);
     }
+    if (status == MUSTER_ELIMIT && mst_client_piles_up(&call->request)) {
+        return mst_fail(call->err, MUSTER_ELIMIT, 0,
+                        "%s: the calls of this client that wait for keys and changes hold %" PRIu64
+                        " MiB, which is the limit; let some end first",
+                        call->what, MST_CLIENT_WAIT_BYTES_MAX >> 20);
+    }
     return mst_lib_fail(call->err, status, call->what, NULL);
 }
 
@@ -190,7 +196,7 @@ static void finish(struct mst_call *call, muster_status status)
 {
     call->status = status;
     call->over = true;
-    call->client->open_calls--;
+    call->client->open_calls -= !mst_client_piles_up(&call->request);
     if (call->ended) {
         call->ended(call);
     }
@@ -255,7 +261,7 @@ muster_status mst_call_begin(struct mst_call *call)
     if (client->interrupted) {
         return mst_lib_fail(call->err, MUSTER_EINTERRUPTED, call->what, NULL);
     }
-    if (client->open_calls >= MST_LIB_CALLS_MAX) {
+    if (!mst_client_piles_up(&call->request) && client->open_calls >= MST_LIB_CALLS_MAX) {
         return too_many(call);
     }
     if (payload_of(&call->request) > mst_driver_frame_max(client->driver)) {
@@ -267,7 +273,7 @@ muster_status mst_call_begin(struct mst_call *call)
     if (status < 0) {
         return status;
     }
-    client->open_calls++;
+    client->open_calls += !mst_client_piles_up(&call->request);
     if (status == MUSTER_OK) {
         finish(call, MUSTER_OK);
         return MUSTER_OK;

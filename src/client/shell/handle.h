@@ -55,8 +55,8 @@ struct mst_lib_secret {
     bool keep; /* also for a helper that may be started */
 };
 
-/* The user's calls that may be open at once, blocking or started: the library's own requests find
- * room beside them. */
+/* The user's calls that may be open at once, blocking or started, and do not wait for keys or
+ * changes: the library's own requests find room beside them. */
 #define MST_LIB_CALLS_MAX (MST_CLIENT_CALLS_MAX - 96)
 
 struct muster_client {
@@ -100,7 +100,7 @@ struct muster_client {
     char end_text[400];       /* why it ended, in words */
 
     /* start.c */
-    uint32_t open_calls;         /* of the user, blocking or started */
+    uint32_t open_calls;         /* of the user: CALLS_MAX at most */
     uint32_t references;         /* of the handle and of the started calls: start.c */
     struct mst_list calls;       /* started and not freed */
     struct mst_list over;        /* finished, in that order: to be dispatched */

@@ -55,10 +55,16 @@ static bool has_list(const struct mst_waiter *waiter)
     return (waiter->command == MST_GET || waiter->command == MST_WAIT) && waiter->keys.waits;
 }
 
+static bool costs_memory(const struct mst_waiter *waiter)
+{
+    return waiter->command == MST_GET || waiter->command == MST_WAIT ||
+           waiter->command == MST_WATCH;
+}
+
 static void check_link(const struct mst_core *core, const struct mst_link *link)
 {
     uint32_t count = 0;
-    uint64_t awaited = 0;
+    uint64_t waiting = 0, waiting_bytes = 0, wide = 0;
 
     if (link->session) {
         MST_ASSERT(link->session->link == link && link->session->core == core);
@@ -69,13 +75,18 @@ static void check_link(const struct mst_core *core, const struct mst_link *link)
         if (waiter->stage == MST_WAITING) {
             MST_ASSERT(link->session && waiter->job == link->session->job);
             check_waiting(waiter);
+            MST_ASSERT(mst_waiter_find(link, waiter->id) == waiter);
+            waiting_bytes += costs_memory(waiter) ? waiter->waiting_bytes : 0;
+            waiting++;
         } else {
+            MST_ASSERT(!mst_index_linked(&waiter->in_waiting));
             MST_ASSERT(mst_list_linked(&waiter->todo.link) && !has_list(waiter));
         }
-        awaited += has_list(waiter) ? waiter->keys.room : 0;
+        wide += waiter->command == MST_WAIT ? waiter->keys.room : 0;
         count++;
     }
-    MST_ASSERT(count == link->waiter_count && awaited == link->awaited);
+    MST_ASSERT(count == link->waiter_count && wide == link->wide);
+    MST_ASSERT(waiting == link->waiting.count && waiting_bytes == link->waiting_bytes);
 }
 
 /* Shares are rounded down, each by less than a byte. */
@@ -84,16 +95,16 @@ static void check_pinned(const struct mst_core *core)
     const struct mst_link *link = mst_link_first(core);
     uint64_t shares = core->current ? mst_pin_share(core->current) : 0;
     uint64_t holders = 1;
-    uint64_t awaited = 0;
+    uint64_t waiting_bytes = 0;
 
     for (; link; link = mst_link_next(link)) {
-        awaited += link->awaited;
+        waiting_bytes += link->waiting_bytes;
         holders += link->waiter_count;
         MST_EACH(waiter, &link->waiters, const struct mst_waiter, in_link) {
             shares += mst_pin_share(waiter);
         }
     }
-    MST_ASSERT(awaited == core->awaited);
+    MST_ASSERT(waiting_bytes == core->waiting_bytes);
     MST_ASSERT(shares <= core->pinned_bytes && core->pinned_bytes < shares + holders);
 }
 

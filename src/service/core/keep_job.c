@@ -280,9 +280,9 @@ static void keep_end(struct mst_archive *archive, struct mst_core *core, struct 
 }
 
 static struct mst_waiter *load_join(struct mst_archive *archive, struct mst_core *core,
-                                    struct mst_link *link)
+                                    struct mst_link *link, uint64_t id)
 {
-    const struct mst_request request = {.command = MST_JOIN};
+    const struct mst_request request = {.command = MST_JOIN, .id = id};
     struct mst_session *session = link->session;
     struct mst_waiter *join;
 
@@ -300,14 +300,18 @@ static struct mst_waiter *load_join(struct mst_archive *archive, struct mst_core
 static void keep_join(struct mst_archive *archive, struct mst_core *core, struct mst_link *link)
 {
     struct mst_waiter *join = link->session ? link->session->join : NULL;
+    uint64_t id = join ? join->id : 0;
     bool joins = join != NULL;
 
     mst_archive_bool(archive, &joins);
-    if (joins && archive->loading) {
-        join = load_join(archive, core, link);
+    if (!joins) {
+        return;
+    }
+    mst_archive_u64(archive, &id);
+    if (archive->loading) {
+        join = load_join(archive, core, link, id);
     }
     if (join) {
-        mst_archive_u64(archive, &join->id);
         mst_archive_bool(archive, &join->join.spare);
         mst_archive_u64(archive, &join->join.heard);
     }

@@ -9,7 +9,11 @@
 #include "service/core/pin.h"
 #include "service/core/watch.h"
 
-enum { LATEST_MAX = 4096 }; /* what a search may have to pass over */
+enum {
+    LATEST_MAX = 4096, /* what a search may have to pass over */
+    WIDE_WAITS = 4,    /* of wait_keys_max keys each: what the WAITs of a connection may wait for */
+    WIDE_LEAST = 256
+};
 
 /* ---- the trees it is in ---- */
 
@@ -437,11 +441,14 @@ void mst_key_stop(struct mst_waiter *waiter)
         }
     }
     waiter->keys.pending = 0;
-    mst_pin_drop_list(waiter);
+    waiter->link->wide -= waiter->command == MST_WAIT ? waiter->keys.room : 0;
+    mst_mem_release(&waiter->core->mem, waiter->keys.waits);
+    waiter->keys.waits = NULL;
+    waiter->keys.room = 0;
 }
 
 static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace *space,
-                                  struct mst_slice name, struct mst_key_wait *wait)
+                                  struct mst_slice name, struct mst_key_wait *wait, uint64_t *bytes)
 {
     struct mst_job *job = waiter->job;
     struct mst_key *key = mst_key_find(space, name);
@@ -460,6 +467,7 @@ static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace
         if (!key) {
             return MUSTER_ENOMEM;
         }
+        *bytes += sizeof(*key) + name.size;
     }
     wait->key = key;
     wait->waiter = waiter;
@@ -468,13 +476,17 @@ static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace
     return MUSTER_OK;
 }
 
-/* How many keys the waits of one connection may wait for together. A wait ends with the connection
- * and leaves nothing behind, so this bound may depend on what waits at the moment. */
-static uint64_t awaited_max(const struct mst_core *core)
+/* All WAITs of a connection together: a key of a list costs little memory and as much time at the
+ * end of the connection as a GET. */
+static muster_status check_wide(struct mst_waiter *waiter, uint32_t count)
 {
-    uint64_t most = MST_LINK_WIDE_WAITS * core->config.limits.wait_keys_max;
+    uint64_t most = WIDE_WAITS * waiter->core->config.limits.wait_keys_max;
+    uint64_t asked = waiter->link->wide + count;
 
-    return most < MST_LINK_WAITERS_MAX ? MST_LINK_WAITERS_MAX : most; /* a key each */
+    most = mst_later(most, WIDE_LEAST);
+    return waiter->command == MST_WAIT && asked > most
+               ? mst_waiter_exceed(waiter, MST_LIMIT_AWAITED_KEYS, most, asked)
+               : MUSTER_OK;
 }
 
 /* Waits for the names that do not exist: MORE. OK: all of them exist. On failure nothing is left
@@ -482,24 +494,32 @@ static uint64_t awaited_max(const struct mst_core *core)
 static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *space,
                               const struct mst_slice *names, uint32_t count)
 {
-    uint64_t most = awaited_max(waiter->core);
-    uint64_t asked = waiter->link->awaited + count;
-    muster_status status = MUSTER_OK;
+    uint64_t bytes = sizeof(*waiter) + count * sizeof(struct mst_key_wait);
+    muster_status status = check_wide(waiter, count);
 
-    if (asked > most) {
-        return mst_waiter_exceed(waiter, MST_LIMIT_AWAITED_KEYS, most, asked);
+    if (status == MUSTER_OK) {
+        status = mst_waiter_check_wait(waiter, bytes);
     }
-    if (!mst_pin_list(waiter, count)) {
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    waiter->keys.waits = mst_mem_array(&waiter->core->mem, count, sizeof(struct mst_key_wait));
+    if (!waiter->keys.waits) {
         return MUSTER_ENOMEM;
     }
+    waiter->keys.room = count;
+    waiter->link->wide += waiter->command == MST_WAIT ? count : 0;
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
-        status = wait_for_one(waiter, space, names[i], &waiter->keys.waits[i]);
+        status = wait_for_one(waiter, space, names[i], &waiter->keys.waits[i], &bytes);
+    }
+    if (status == MUSTER_OK && waiter->keys.pending > 0) { /* now with the names that are new */
+        status = mst_waiter_check_wait(waiter, bytes);
     }
     if (status != MUSTER_OK || waiter->keys.pending == 0) {
         mst_key_stop(waiter);
         return status;
     }
-    waiter->stage = MST_WAITING;
+    mst_waiter_wait(waiter, bytes);
     return MUSTER_MORE;
 }
 

@@ -31,6 +31,7 @@ struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn)
     link->hangup.type = MST_EFFECT_HANGUP;
     mst_list_init(&link->waiters);
     mst_list_init(&link->deferred);
+    mst_index_init(&link->waiting);
     mst_index_put(&core->links, &link->node, conn.id, 0);
     mst_table_insert(&core->link_table, conn.id, &link->in_table);
     return link;

@@ -22,7 +22,9 @@ struct mst_link {
     const char *reason;      /* of the hangup; NULL: none */
     struct mst_list waiters; /* struct mst_waiter.in_link: waiting, or not sent yet */
     uint32_t waiter_count;
-    uint64_t awaited;         /* places in their lists of keys */
+    struct mst_tree waiting;  /* struct mst_waiter.in_waiting: those that wait */
+    uint64_t waiting_bytes;   /* what its gets, waits and watches that wait cost */
+    uint64_t wide;            /* keys in the lists of its WAITs */
     struct mst_list deferred; /* struct mst_todo: replies that the shell has no room for yet */
     struct mst_index_node node;
     struct mst_todo hangup;
@@ -30,10 +32,6 @@ struct mst_link {
     struct mst_job *job;       /* FENCED, REFUSED: counted */
     struct mst_member *member; /* FENCED, REFUSED: the place; may be NULL */
 };
-
-/* Reads may wait beyond the window of ids; this bounds what one connection can keep waiting. */
-#define MST_LINK_WAITERS_MAX 256u
-#define MST_LINK_WIDE_WAITS 4u /* of wait_keys_max keys each: what all of them may wait for */
 
 /* By id; NULL: no more. */
 struct mst_link *mst_link_first(const struct mst_core *core);

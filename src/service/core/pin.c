@@ -48,31 +48,6 @@ void mst_pin_drop_round(struct mst_core *core, struct mst_round *round)
     mst_round_let_go(core, round);
 }
 
-/* ---- lists ---- */
-
-bool mst_pin_list(struct mst_waiter *waiter, uint32_t count)
-{
-    MST_ASSERT(!waiter->keys.waits);
-    waiter->keys.waits = mst_mem_array(&waiter->core->mem, count, sizeof(struct mst_key_wait));
-    if (waiter->keys.waits) {
-        waiter->keys.room = count;
-        waiter->link->awaited += count;
-        waiter->core->awaited += count;
-    }
-    return waiter->keys.waits != NULL;
-}
-
-void mst_pin_drop_list(struct mst_waiter *waiter)
-{
-    if (waiter->keys.waits) {
-        waiter->link->awaited -= waiter->keys.room;
-        waiter->core->awaited -= waiter->keys.room;
-        mst_mem_release(&waiter->core->mem, waiter->keys.waits);
-        waiter->keys.waits = NULL;
-        waiter->keys.room = 0;
-    }
-}
-
 /* ---- whose they are ---- */
 
 uint64_t mst_pin_share(const struct mst_waiter *waiter)
@@ -85,20 +60,15 @@ uint64_t mst_pin_share(const struct mst_waiter *waiter)
     return value && value->pinned ? value->size / value->references : 0;
 }
 
-static uint64_t lists_of(uint64_t keys)
-{
-    return keys * sizeof(struct mst_key_wait);
-}
-
 uint64_t mst_core_pinned(const struct mst_core *core)
 {
-    return core->pinned_bytes + lists_of(core->awaited);
+    return core->pinned_bytes + core->waiting_bytes;
 }
 
 uint64_t mst_core_pinned_by(const struct mst_core *core, struct mst_conn conn)
 {
     const struct mst_link *link = mst_core_pinned(core) > 0 ? mst_link_find(core, conn) : NULL;
-    uint64_t bytes = link ? lists_of(link->awaited) : 0;
+    uint64_t bytes = link ? link->waiting_bytes : 0;
 
     if (!link || core->pinned_bytes == 0) {
         return bytes;

@@ -4,7 +4,7 @@
 
 /* Memory that no state counts, only what waits on connections:
  *
- *   lists   of the keys that GETs and WAITs wait for
+ *   waits   GETs, WAITs and WATCHes that wait, with their lists and the names that they wait for
  *   values  that replies hold and no key does any more: it was written or deleted since
  *   rounds  likewise, whose name has a newer result or is gone
  *
@@ -23,10 +23,6 @@ void mst_pin_leave_round(struct mst_core *core, struct mst_round *round);
 /* Drops a reply's reference. NULL is fine. */
 void mst_pin_drop_value(struct mst_core *core, struct mst_blob *value);
 void mst_pin_drop_round(struct mst_core *core, struct mst_round *round);
-
-/* The list of a waiter, for this many keys. False: no memory. */
-bool mst_pin_list(struct mst_waiter *waiter, uint32_t count);
-void mst_pin_drop_list(struct mst_waiter *waiter);
 
 /* This reply's share of values and rounds. */
 uint64_t mst_pin_share(const struct mst_waiter *waiter);

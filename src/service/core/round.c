@@ -627,7 +627,7 @@ static void refer(struct mst_waiter *waiter, struct mst_round *round)
 
 static void attach(struct mst_round *round, struct mst_waiter *waiter)
 {
-    waiter->stage = MST_WAITING;
+    mst_waiter_wait(waiter, 0);
     mst_list_append(&round->waiters, &waiter->in_round);
     refer(waiter, round);
 }
@@ -695,11 +695,14 @@ static void arrive(struct mst_session *session, struct mst_waiter *waiter, struc
 /* A contribution counts once. A repeat on the same connection cancels the request that waits. */
 static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
 {
-    MST_EACH(earlier, &waiter->link->waiters, struct mst_waiter, in_link) {
-        if (earlier->stage == MST_WAITING && earlier->round == round) {
-            earlier->detail = MST_DETAIL_ROUND;
-            mst_waiter_answer(earlier, MUSTER_ECANCELLED);
-        }
+    struct mst_waiter *earlier = mst_waiter_first_few(waiter->link);
+
+    while (earlier && earlier->round != round) {
+        earlier = mst_waiter_next_few(earlier);
+    }
+    if (earlier) {
+        earlier->detail = MST_DETAIL_ROUND;
+        mst_waiter_answer(earlier, MUSTER_ECANCELLED);
     }
     attach(round, waiter);
 }

@@ -179,28 +179,6 @@ muster_status mst_session_take(struct mst_session *session, const struct mst_req
     return MUSTER_OK;
 }
 
-/* A wait without an end. Such waits are dropped with the connection and leave nothing behind, so
- * their bound may depend on the waits of the moment. A ROUND replaces one that waits for the same,
- * and a second JOIN is refused. */
-static bool may_pile_up(enum mst_command command)
-{
-    return command == MST_GET || command == MST_WAIT || command == MST_WATCH;
-}
-
-/* Only long lists are counted: most of a list may be replies that leave in a moment, or rounds. */
-static bool is_piled_up(const struct mst_link *link)
-{
-    uint32_t count = 0;
-
-    if (link->waiter_count <= MST_LINK_WAITERS_MAX) {
-        return false;
-    }
-    MST_EACH(waiter, &link->waiters, const struct mst_waiter, in_link) {
-        count += waiter->stage == MST_WAITING && may_pile_up(waiter->command);
-    }
-    return count >= MST_LINK_WAITERS_MAX;
-}
-
 /* A write: the window will keep its outcome. */
 static muster_status admit_write(struct mst_session *session, struct mst_waiter *waiter,
                                  const struct mst_request *request)
@@ -229,10 +207,6 @@ muster_status mst_session_admit(struct mst_session *session, struct mst_waiter *
     }
     if (status != MUSTER_OK) {
         return status;
-    }
-    if (may_pile_up(request->command) && is_piled_up(session->link)) {
-        return mst_waiter_exceed(waiter, MST_LIMIT_WAITING, MST_LINK_WAITERS_MAX,
-                                 MST_LINK_WAITERS_MAX + 1);
     }
     return mst_command_writes(request->command) ? admit_write(session, waiter, request) : MUSTER_OK;
 }
@@ -391,7 +365,7 @@ muster_status mst_session_join(struct mst_session *session, struct mst_waiter *w
 
 void mst_session_wait_to_join(struct mst_session *session, struct mst_waiter *waiter)
 {
-    waiter->stage = MST_WAITING;
+    mst_waiter_wait(waiter, 0);
     waiter->join.session = session;
     waiter->member = session->member;
     session->join = waiter;

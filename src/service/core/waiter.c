@@ -76,7 +76,7 @@ static bool has_part(enum mst_command command)
  * at once, and the allocator would need longer for their waiters than the core for the requests: so
  * a few are kept. The address sanitizer reports a use of those as one after the free. */
 
-#define SMALL offsetof(struct mst_waiter, keys)
+#define SMALL offsetof(struct mst_waiter, waiting_bytes)
 
 static struct mst_waiter *make(struct mst_core *core, enum mst_command command)
 {
@@ -162,12 +162,77 @@ void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view)
     waiter->view = view;
 }
 
+/* ---- waiting ----
+ *
+ * In two rows: reads, of which there may be very many, and the few others. */
+
+enum { READS = 0, FEW = 1 };
+
+static uint64_t row_in_link(const struct mst_waiter *waiter)
+{
+    return waiter->command == MST_ROUND || waiter->command == MST_JOIN ? FEW : READS;
+}
+
+muster_status mst_waiter_check_wait(struct mst_waiter *waiter, uint64_t bytes)
+{
+    uint64_t most = waiter->core->config.waiting_bytes_max;
+    uint64_t asked = waiter->link->waiting_bytes + bytes;
+
+    return most != 0 && asked > most
+               ? mst_waiter_exceed(waiter, MST_LIMIT_WAITING_BYTES, most, asked)
+               : MUSTER_OK;
+}
+
+void mst_waiter_wait(struct mst_waiter *waiter, uint64_t bytes)
+{
+    struct mst_link *link = waiter->link;
+
+    waiter->stage = MST_WAITING;
+    mst_index_put(&link->waiting, &waiter->in_waiting, row_in_link(waiter), waiter->id);
+    if (bytes > 0) {
+        waiter->waiting_bytes = bytes;
+        link->waiting_bytes += bytes;
+        waiter->core->waiting_bytes += bytes;
+    }
+}
+
+static struct mst_waiter *waiting_of(struct mst_index_node *node)
+{
+    return MST_FOUND(node, struct mst_waiter, in_waiting);
+}
+
+struct mst_waiter *mst_waiter_first_few(const struct mst_link *link)
+{
+    return waiting_of(mst_index_from(&link->waiting, FEW, 0));
+}
+
+struct mst_waiter *mst_waiter_next_few(const struct mst_waiter *waiter)
+{
+    return waiting_of(mst_index_next(&waiter->in_waiting));
+}
+
+struct mst_waiter *mst_waiter_find(const struct mst_link *link, uint64_t id)
+{
+    struct mst_index_node *node = mst_index_find(&link->waiting, READS, id);
+
+    return waiting_of(node ? node : mst_index_find(&link->waiting, FEW, id));
+}
+
 static void stop(struct mst_waiter *waiter)
 {
     struct row row = row_of(waiter->command);
 
     mst_list_remove(&waiter->in_round);
-    if (waiter->stage == MST_WAITING && row.stop) {
+    if (waiter->stage != MST_WAITING) {
+        return;
+    }
+    mst_index_remove(&waiter->link->waiting, &waiter->in_waiting);
+    if (has_part(waiter->command)) {
+        waiter->link->waiting_bytes -= waiter->waiting_bytes;
+        waiter->core->waiting_bytes -= waiter->waiting_bytes;
+        waiter->waiting_bytes = 0;
+    }
+    if (row.stop) {
         row.stop(waiter);
     }
 }
@@ -232,14 +297,4 @@ void mst_waiter_name_holder(struct mst_waiter *waiter, struct mst_member *member
 {
     waiter->detail = MST_DETAIL_HOLDER;
     waiter->member = member;
-}
-
-struct mst_waiter *mst_waiter_find(const struct mst_link *link, uint64_t id)
-{
-    MST_EACH(waiter, &link->waiters, struct mst_waiter, in_link) {
-        if (waiter->id == id && waiter->stage == MST_WAITING) {
-            return waiter;
-        }
-    }
-    return NULL;
 }

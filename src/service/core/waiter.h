@@ -47,7 +47,8 @@ struct mst_waiter {
 
     struct mst_link *link; /* then what sending touches, mostly */
     struct mst_list in_link;
-    struct mst_job *job; /* counted; NULL: none */
+    struct mst_index_node in_waiting; /* of the link, while it waits: by its rows and its id */
+    struct mst_job *job;              /* counted; NULL: none */
     uint64_t id;
     struct mst_round *round; /* counted; ROUND, ROUND_MEMBERS */
     struct mst_blob *value;  /* GET; JOIN: of the seal that gave it a rank */
@@ -61,6 +62,7 @@ struct mst_waiter {
     uint64_t asked;
     struct mst_member *member; /* the caller's place, or the one HOLDER means */
     /* From here on only in the memory of a command that has such a part. */
+    uint64_t waiting_bytes; /* GET, WAIT, WATCH: what its link is charged while it waits */
     union {
         struct {
             struct mst_key_wait *waits;
@@ -104,6 +106,18 @@ void mst_waiter_return_to_link(struct mst_waiter *waiter, struct mst_link *link)
 void mst_waiter_set_job(struct mst_waiter *waiter, struct mst_job *job);
 
 void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view);
+
+/* Reads may wait beyond the window of ids. They end with the connection and leave nothing behind,
+ * so their limit is one of memory: OK, or ELIMIT where its connection would keep too much waiting.
+ */
+muster_status mst_waiter_check_wait(struct mst_waiter *waiter, uint64_t bytes);
+
+/* From now on it waits. `bytes`: what it costs; 0: a ROUND or JOIN, of which a session has few. */
+void mst_waiter_wait(struct mst_waiter *waiter, uint64_t bytes);
+
+/* The ROUNDs and JOINs of `link` that wait: the first, and the next; NULL: no more. */
+struct mst_waiter *mst_waiter_first_few(const struct mst_link *link);
+struct mst_waiter *mst_waiter_next_few(const struct mst_waiter *waiter);
 
 /* The decision: leaves its wait list, and enters the queue of effects. */
 void mst_waiter_answer(struct mst_waiter *waiter, muster_status status);

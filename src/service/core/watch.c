@@ -141,12 +141,12 @@ static bool anything_to_tell(const struct mst_waiter *waiter)
 
 /* ---- waiting ---- */
 
-static void start(struct mst_waiter *waiter)
+static void start(struct mst_waiter *waiter, uint64_t cost)
 {
     struct mst_job *job = waiter->job;
     struct mst_prefix *prefix = waiter->watch.prefix;
 
-    waiter->stage = MST_WAITING;
+    mst_waiter_wait(waiter, cost);
     if (prefix) {
         struct mst_slice bytes = mst_slice_of(prefix->bytes, prefix->size);
 
@@ -193,6 +193,8 @@ muster_status mst_watch_request(struct mst_session *session, struct mst_waiter *
 {
     struct mst_core *core = session->core;
     struct mst_keyspace *space = mst_keyspace_of(session->job, request->watch.generation);
+    muster_status status;
+    uint64_t cost;
 
     waiter->watch.kinds = request->watch.kinds;
     waiter->after = request->watch.after;
@@ -218,7 +220,13 @@ muster_status mst_watch_request(struct mst_session *session, struct mst_waiter *
     if (anything_to_tell(waiter)) {
         return MUSTER_OK;
     }
-    start(waiter);
+    cost = sizeof(*waiter) +
+           (waiter->watch.prefix ? sizeof(*waiter->watch.prefix) + waiter->watch.prefix->size : 0);
+    status = mst_waiter_check_wait(waiter, cost);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    start(waiter, cost);
     return MUSTER_MORE;
 }
 

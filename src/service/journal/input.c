@@ -176,6 +176,7 @@ static muster_status resume_again(struct mst_core *core, const struct mst_journa
 {
     struct mst_core_config config = *base;
 
+    config.waiting_bytes_max = 0; /* what waited then had room then */
     return mst_input_config_read(record->body, &config)
                ? mst_core_resume(core, record->now_ns, &config)
                : MUSTER_EPROTO;

@@ -770,6 +770,7 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
                                    .limits = config->limits,
                                    .history = config->history,
                                    .straggler_percent = config->straggler_percent,
+                                   .waiting_bytes_max = config->waiting_bytes_max,
                                    .trace = on_trace,
                                    .incident = on_incident,
                                    .trace_ctx = hub};

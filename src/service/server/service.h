@@ -25,6 +25,7 @@ struct mst_uv_service_config {
     struct mst_limits limits;
     uint64_t history;            /* incidents that are remembered of each job */
     uint64_t straggler_percent;  /* core.h */
+    uint64_t waiting_bytes_max;  /* core.h */
     uint64_t buffered_bytes_max; /* what all connections together may hold */
     enum mst_level log_level;
     bool log_json;    /* each line of the log is an object */
