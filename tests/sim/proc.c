@@ -186,7 +186,9 @@ void sim_proc_thaw(struct sim *sim, struct sim_proc *proc)
     if (proc->alive && proc->frozen) {
         sim_tell(sim, "%s: pid=%" PRIu64 " goes on", proc->job->name, proc->pid);
         proc->frozen = false;
-        proc->troubled_ns = sim->now_ns;
+        if (proc->troubled_ns < sim->now_ns) { /* its node may be cut off for longer */
+            proc->troubled_ns = sim->now_ns;
+        }
         sim_preempt_races(sim, proc);
         sim_proc_wake(sim, proc, sim->now_ns);
     }
