@@ -129,10 +129,16 @@ int mst_fronted_open(struct mst_run_job *job)
     fronted->client.min_size = options->min_size != 0 ? options->min_size : 1; /* as ranks do */
     fronts.count = fronted->count;
     fronts.node = job->nodes.number;
-    if (mst_fronts_open(&fronted->fronts, &fronts, &fronted->port, &err) != MUSTER_OK) {
+    switch (mst_fronts_open(&fronted->fronts, &fronts, &fronted->port, &err)) {
+    case MUSTER_OK:
+        return 0;
+    case MUSTER_EFAILED: /* the run does not need them */
+        fronted->count = 0;
+        mst_say("%s", err.text);
+        return 0;
+    default:
         return mst_refuse("%s", err.text);
     }
-    return 0;
 }
 
 void mst_fronted_close(struct mst_run_job *job)

@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -626,11 +627,51 @@ static void closed_connections(void **state)
     (void)close(fd);
 }
 
+/* A process of another user connects to the port, which all users of the node reach. It is cut off,
+ * nothing of it is read, and one line says whose it was. Needs root, to be two users. */
+static void a_process_of_another_user(void **state)
+{
+    enum { NOBODY = 65534 };
+    char said[200];
+    int status;
+    pid_t child;
+
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    child = fork();
+    if (child == 0) {
+        char byte;
+        int fd;
+
+        if (setuid(NOBODY) != 0) {
+            _exit(2);
+        }
+        fd = connect_to(stage.port);
+        (void)send(fd, "Eb", 2, MSG_NOSIGNAL);
+        _exit(recv(fd, &byte, 1, 0) > 0); /* the end, or a reset */
+    }
+    assert_true(child > 0);
+    (void)uv_timer_start(&stage.limit, on_limit, LIMIT_MS, 0);
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        (void)uv_run(&stage.loop, UV_RUN_NOWAIT);
+    }
+    (void)uv_timer_stop(&stage.limit);
+    assert_int_equal(status, 0);
+    (void)snprintf(said, sizeof said,
+                   "a process of user %d connected to the port of JAX and torch, and was cut off: "
+                   "this run is of user 0",
+                   NOBODY);
+    assert_string_equal(stage.said, said);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_process_is_a_rank, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stranger_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_of_another_user, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_that_is_no_member, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_death, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_process_leaves, set_up, tear_down),

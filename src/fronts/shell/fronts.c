@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fail.h"
 #include "base/text.h"
 #include "fronts/shell/internal.h"
+#include "net/loopback_peer.h"
 #include "os/system.h"
 
 #define BACKLOG 1024            /* of the listener */
@@ -86,6 +88,9 @@ static void free_at_last(struct mst_fronts *fronts)
 {
     if (--fronts->handles == 0) {
         (void)pthread_mutex_destroy(&fronts->lock);
+        if (fronts->asks >= 0) {
+            (void)close(fronts->asks);
+        }
         free(fronts->list);
         free(fronts);
     }
@@ -405,6 +410,28 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
     }
 }
 
+/* All users of the node reach the port; the processes of the job are this one's. */
+static bool of_this_user(struct mst_fronts *fronts, const struct connection *connection)
+{
+    char line[160];
+    uv_os_fd_t fd;
+    uid_t user;
+
+    if (uv_fileno((const uv_handle_t *)&connection->tcp, &fd) != 0 ||
+        !mst_loopback_peer_user(fronts->asks, fd, &user)) {
+        return false;
+    }
+    if (user != geteuid() && user != 0 && !fronts->stranger_said) {
+        fronts->stranger_said = true;
+        (void)snprintf(line, sizeof line,
+                       "a process of user %lu connected to the port of JAX and torch, and was cut "
+                       "off: this run is of user %lu",
+                       (unsigned long)user, (unsigned long)geteuid());
+        fronts->options.say(fronts->options.ctx, line);
+    }
+    return user == geteuid() || user == 0;
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct mst_fronts *fronts = listener->data;
@@ -421,7 +448,8 @@ static void on_connection(uv_stream_t *listener, int status)
     fronts->connection_count++;
     mst_list_append(&fronts->connections, &connection->link);
     if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0 ||
-        fronts->connection_count > CONNECTIONS_MAX || uv_tcp_nodelay(&connection->tcp, 1) != 0 ||
+        fronts->connection_count > CONNECTIONS_MAX || !of_this_user(fronts, connection) ||
+        uv_tcp_nodelay(&connection->tcp, 1) != 0 ||
         uv_read_start((uv_stream_t *)&connection->tcp, on_room, on_read) != 0) {
         close_connection(connection);
     }
@@ -545,6 +573,7 @@ muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_o
     fronts->list = list;
     fronts->count = options->count;
     fronts->handles = 3;
+    fronts->asks = mst_loopback_peer_open();
     mst_list_init(&fronts->connections);
     mst_list_init(&fronts->sessions);
     mst_list_init(&fronts->inbox);
@@ -556,6 +585,12 @@ muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_o
     for (unsigned i = 0; i < fronts->count; i++) {
         list[i].front = options->kinds[i].front;
         list[i].first = options->kinds[i].first;
+    }
+    if (fronts->asks < 0) {
+        mst_fronts_close(fronts);
+        return mst_fail(err, MUSTER_EFAILED, errno,
+                        "no front for JAX and torch: the kernel does not say whose a connection to "
+                        "127.0.0.1 is, and all users reach it");
     }
     error = listen_here(fronts, port_out);
     if (error != 0) {

@@ -34,7 +34,8 @@ struct mst_fronts_options {
 
 struct mst_fronts;
 
-/* Listens. `port_out`: where. `err` is one line. */
+/* Listens for processes of this user, and root's. `port_out`: where. EFAILED: the kernel does not
+ * say whose a connection is; ENOMEM, ELIMIT. `err` is one line. */
 muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_options *options,
                               uint16_t *port_out, struct muster_error *err);
 

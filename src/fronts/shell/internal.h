@@ -29,6 +29,8 @@ struct mst_fronts {
     uv_timer_t timer;
     unsigned handles; /* of the loop, that are not closed */
     bool closing;
+    int asks;           /* whose a connection is: net/loopback_peer.h */
+    bool stranger_said; /* one of another user was refused, and a line said so */
     struct mst_fronts_one *list;
     unsigned count;
     uint64_t last_connection;
