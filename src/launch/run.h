@@ -86,14 +86,13 @@ struct mst_run_options {
     const char *requeue_file; /* ...by this file; NULL: by Slurm */
 
     const char *fronts;   /* "xla,tcpstore", or "none": for programs of JAX and torch */
+    const char *role;     /* that torch shows for the ranks */
     bool jax_recoverable; /* the others go on without a lost process of JAX */
-
-    const char *role;   /* that torch shows for the ranks */
-    enum mst_bind bind; /* which CPUs of this node each process may use */
+    enum mst_bind bind;   /* which CPUs of this node each process may use */
     bool dump, label;
+    bool tee;                         /* with log_dir: to the terminal as well */
     uint32_t input;                   /* the index that gets our standard input */
     const char *log_dir;              /* NULL: the ranks' output goes to the terminal */
-    bool tee;                         /* there it goes as well */
     const char *report;               /* NULL: none is written */
     struct mst_run_program *programs; /* at least one; `nproc` is the sum of their counts */
     uint32_t program_count;
