@@ -36,7 +36,7 @@ static bool names_of(int connection, struct sockaddr_in *own, struct sockaddr_in
 
 bool mst_loopback_peer_user(int asks, int connection, uid_t *user_out)
 {
-    struct sockaddr_in own, other;
+    struct sockaddr_in own = {0}, other = {0};
     struct question question = {
         .head = {.nlmsg_len = sizeof question,
                  .nlmsg_type = SOCK_DIAG_BY_FAMILY,

@@ -452,14 +452,25 @@ static void others_read(struct mst_output *output)
     }
 }
 
-/* With the lock held. */
-static void stream_ready(struct mst_output *output, struct mst_output_stream *stream)
+/* Each is read once, as one that has nothing would block. With the lock held. */
+static void streams_read(struct mst_output *output, const struct epoll_event *ready, int count)
 {
-    if (stream->comments) {
-        others_read(output);
+    struct mst_output_stream *comments = NULL;
+
+    for (int i = 0; i < count; i++) {
+        struct mst_output_stream *stream = ready[i].data.ptr;
+
+        if (stream == NULL) {
+            mst_system_event_quiet(output->bell);
+        } else if (stream->comments) {
+            comments = stream;
+        } else {
+            stream_read(output, stream);
+        }
     }
-    if (stream->from >= 0) { /* else it was read to its end just now */
-        stream_read(output, stream);
+    if (comments != NULL) {
+        others_read(output);
+        stream_read(output, comments);
     }
 }
 
@@ -541,13 +552,7 @@ static void *output_main(void *arg)
         (void)pthread_mutex_unlock(&output->lock);
         count = epoll_wait(output->epoll, ready, READY_MAX, wait_ms);
         (void)pthread_mutex_lock(&output->lock);
-        for (int i = 0; i < count; i++) {
-            if (ready[i].data.ptr != NULL) {
-                stream_ready(output, ready[i].data.ptr);
-            } else {
-                mst_system_event_quiet(output->bell);
-            }
-        }
+        streams_read(output, ready, count);
         if (output->echoed) {
             echo_on(output);
         }

@@ -63,8 +63,9 @@ void mst_output_pass(struct mst_output *output, bool raw);
  * is closed. */
 int mst_output_open_pty(struct mst_output *output, int pty, int to, struct mst_output_stream **out);
 
-/* Its lines are about the ranks. From now on each comes out after what the other streams had when it
- * was written: a rank's last words before the line that says how it ended. */
+/* Its lines are about the ranks, and it is the only such one. From now on each comes out after what
+ * the other streams had when it was written: a rank's last words before the line that says how it
+ * ended. */
 void mst_output_comments(struct mst_output *output, struct mst_output_stream *stream);
 
 /* Its text is not needed any more: it is freed at its end. NULL: no-op. */

@@ -348,6 +348,47 @@ static void what_is_said_of_a_rank_comes_after_its_last_words(void **state)
     close(scene.out[1]);
 }
 
+/* The run says something, and then a rank writes, while the reader is held up. Both come out.
+ * [What ranks get] */
+static void what_is_said_at_once_with_a_rank_holds_up_nobody(void **state)
+{
+    enum { SIZE = 10000, ALL = SIZE + 3 + 3 };
+    static char all[ALL + 64];
+    struct mst_output_stream *stream, *other;
+    struct pollfd polled = {.events = POLLIN};
+    struct scene scene;
+    pthread_t drainer;
+    size_t size = 0;
+    ssize_t got;
+    int run, rank;
+
+    (void)state;
+    scene_open(&scene, false);
+    assert_true(fcntl(scene.out[1], F_SETPIPE_SZ, 4096) >= 4096);
+    run = mst_output_open(scene.output, MST_OUTPUT_NO_LABEL, scene.out[1], no_file, &stream);
+    mst_output_comments(scene.output, stream);
+    rank = mst_output_open(scene.output, 8, scene.out[1], no_file, &other);
+    for (int i = 0; i < SIZE / 10; i++) {
+        says(&scene, "123456789\n");
+    }
+    polled.fd = scene.out[0]; /* the first part came out: the rest is held up */
+    assert_int_equal(poll(&polled, 1, -1), 1);
+    assert_int_equal(write(run, "it\n", 3), 3);
+    assert_int_equal(write(rank, "he\n", 3), 3); /* ready after the other, and read before it */
+    assert_int_equal(pthread_create(&drainer, NULL, drain_main, scene.output), 0);
+    while (size < ALL && (got = read(scene.out[0], all + size, sizeof all - size)) > 0) {
+        size += (size_t)got;
+    }
+    assert_int_equal(size, ALL);
+    assert_int_equal(pthread_join(drainer, NULL), 0);
+    close(scene.in);
+    close(run);
+    close(rank);
+    mst_output_free(scene.output);
+    close(scene.out[0]);
+    close(scene.out[1]);
+}
+
 /* A reader is held up while a rank's terminal holds more than one read takes in. Nothing is lost at
  * the end of the run. [A terminal for one rank] */
 static void what_a_terminal_holds_is_not_lost(void **state)
@@ -584,6 +625,7 @@ int main(void)
         cmocka_unit_test(a_reader_that_is_held_up_loses_nothing),
         cmocka_unit_test(what_is_of_no_rank_has_no_label),
         cmocka_unit_test(what_is_said_of_a_rank_comes_after_its_last_words),
+        cmocka_unit_test(what_is_said_at_once_with_a_rank_holds_up_nobody),
         cmocka_unit_test(what_a_terminal_holds_is_not_lost),
         cmocka_unit_test(a_file_gets_the_bytes_as_they_are),
         cmocka_unit_test(a_line_longer_than_the_terminals_stays_whole_in_a_file),
