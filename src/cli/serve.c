@@ -313,7 +313,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
         if (code == MST_CLI_OK) {
             remove_log(&background);
         }
-        if (mst_uv_service_dismissed(service)) {
+        if (mst_uv_service_dismissed(service) && code == MST_CLI_OK) { /* else the job goes on */
             clear_up(cli);
         }
     } else {

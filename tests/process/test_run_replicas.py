@@ -18,8 +18,9 @@ import time
 import pytest
 
 from conftest import BUILD
+from discovering import pidfds
 from nodes import missing
-from running import RANK, until
+from running import RANK, until, wait_gone
 from test_nodes import Nodes, all_well, cluster  # noqa: F401
 
 WHY_NOT = missing()
@@ -28,6 +29,7 @@ if WHY_NOT is None and b"without replicas" in (BUILD / "bin" / "muster").read_by
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 LEASE_S = 10  # the default; a takeover takes a tenth of it
+STRANDED_LEASE_S = 3  # 15 of them are less than a test waits
 FURTHER = re.compile(r"has 3 replicas now; on a further node: muster run (--join .*)")
 
 
@@ -277,6 +279,28 @@ def test_chaos_strikes_the_leader(cluster, strike):  # noqa: F811
     nodes.end(ranks)
     assert nodes.codes() == [0, 0, 0], nodes.told()
     assert sorted(nodes.generations()) == [1]
+
+
+@pytest.mark.parametrize("end", ["signal", "cable"])
+def test_a_replica_whose_run_was_killed_ends(cluster, end):  # noqa: F811
+    """`muster run` of a node is killed, and its replica of the service goes on for the other nodes. It
+    ends at SIGTERM, and when it has known of no leader for 15 leases, as behind a cut cable. The others
+    go on, and still have their secret."""
+    nodes = Replicated(cluster, lease_s=STRANDED_LEASE_S)
+    nodes.entered(6)
+    nodes.whole()
+    pid, _ = replica(cluster, 2)
+    ends = pidfds([pid])
+    nodes.on[2].process.kill()  # its output goes on: it is the replica's too
+    nodes.on[2].log.wait_for("parent-gone")
+    if end == "signal":
+        os.kill(pid, signal.SIGTERM)
+    else:
+        cluster.cable(2, "down")
+    wait_gone(*ends)
+    nodes.on = nodes.on[:2]
+    ranks = nodes.entered(4, generation=2)
+    all_well(nodes, ranks)
 
 
 def test_node_0_is_lost(cluster):  # noqa: F811

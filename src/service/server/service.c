@@ -26,14 +26,16 @@
 #include "service/server/addresses.h"
 #include "service/server/kept_file.h"
 #include "service/server/listener.h"
+#include "service/server/replica.h"
 #include "service/server/report.h"
 
 #define ACCEPT_BATCH 64u      /* connections accepted from one socket in one turn */
 #define ACCEPT_PAUSE_MS 100u  /* when there are no descriptors left */
 #define FEW_DESCRIPTORS 1024u /* if the limit is unknown */
 #define ERROR_ROOM 320u
-#define OWN_FILES 24u  /* standard ones, the loop's, the listeners, the journal's */
-#define ORPHAN_MS 250u /* the interval of the check whether the service is still needed */
+#define OWN_FILES 24u       /* standard ones, the loop's, the listeners, the journal's */
+#define ORPHAN_MS 250u      /* the interval of the check whether the service is still needed */
+#define STRANDED_LEASES 15u /* for so long an orphan waits for a replica that leads */
 
 struct door {
     uv_poll_t poll;
@@ -57,6 +59,8 @@ struct mst_uv_service {
     bool notify;
     bool until_idle;
     bool somebody_came;
+    uint64_t lease_ns;
+    uint64_t stranded_ns; /* an orphan: for how long it has known of no leader */
     uint32_t door_count;
     struct door doors[MST_UV_ADDRESSES_MAX];
     struct mst_uv_hub hub;
@@ -249,14 +253,29 @@ static void on_signal(uv_signal_t *handle, int number)
     stop(handle->loop->data, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+static void end_orphan(struct mst_uv_service *service, const char *why)
+{
+    uv_timer_stop(&service->orphan);
+    stop(service, why);
+    uv_idle_start(&service->at_once, on_at_once); /* the loop must not wait for events now */
+}
+
+/* A replica that knows of no leader does not learn that the agents have left, and no process starts
+ * it again or stops it. */
 static void on_orphan(uv_timer_t *timer)
 {
     struct mst_uv_service *service = timer->loop->data;
+    const struct mst_uv_replica *replica = service->hub.feed.replica;
 
+    service->stranded_ns += ORPHAN_MS * NS_PER_MS;
+    if (!replica || !mst_uv_replica_trouble(replica)) {
+        service->stranded_ns = 0;
+    }
     if (!mst_core_has_agent(service->hub.core)) {
-        uv_timer_stop(timer);
-        stop(service, "the parent is gone");
-        uv_idle_start(&service->at_once, on_at_once); /* the loop must not wait for events now */
+        end_orphan(service, "the parent is gone");
+    } else if (service->stranded_ns > STRANDED_LEASES * service->lease_ns) {
+        service->dismissed = false; /* the job may go on without this replica */
+        end_orphan(service, "the parent is gone, and no replica leads");
     }
 }
 
@@ -269,6 +288,7 @@ static void lose_parent(struct mst_uv_service *service)
         mst_uv_log_line(&service->log, MST_WARN, "service",
                         "parent-gone going-on-for=\"the agents of other nodes\"");
         uv_timer_start(&service->orphan, on_orphan, ORPHAN_MS, ORPHAN_MS);
+        (void)uv_signal_start(&service->on_term, on_signal, SIGTERM);
     } else {
         stop(service, "the parent is gone");
     }
@@ -513,6 +533,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
         return status;
     }
     service->notify = config->notify;
+    service->lease_ns = config->lease_ns;
     if (config->until_idle) {
         service->until_idle = true;
         uv_timer_start(&service->nobody_came, on_nobody_came, config->lease_ns / NS_PER_MS, 0);

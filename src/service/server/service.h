@@ -58,7 +58,7 @@ const char *mst_uv_service_http(const struct mst_uv_service *service);
  * reports, and the service had to stop. */
 bool mst_uv_service_run(struct mst_uv_service *service);
 
-/* The parent said so, or was killed. */
+/* The parent said so, or was killed, and the job is over. */
 bool mst_uv_service_dismissed(const struct mst_uv_service *service);
 
 /* Removes the sockets. */
