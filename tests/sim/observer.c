@@ -312,7 +312,7 @@ static bool ask_held(struct sim *sim, struct sim_proc *proc, struct sim_op *op)
         return false;
     }
     work->held++;
-    op->key = name_of(op, "flag", sim_below(sim, 2 * MODEL_FLAGS));
+    op->key = name_of(op, "flag", sim_below(sim, UINT64_C(2) * MODEL_FLAGS));
     op->deadline_ns =
         sim_chance(sim, 90) ? DEADLINE_NONE : sim_between(sim, 1, 2 * sim->plan.lease_ns);
     return true;
