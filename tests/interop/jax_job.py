@@ -67,6 +67,11 @@ for word in sys.argv[1:]:
     elif what == "barrier-without":  # INDEX: all others wait a second for it
         if me != int(rest):
             barrier("missing", 1000)
+    elif what == "barrier-late":  # INDEX,PATH: that one comes once the file is there
+        late, path = rest.split(",", 1)
+        if me == int(late):
+            wait_for(path)
+        barrier("late", 60000)
     elif what == "live":
         say("live", sorted(client.get_live_nodes(list(range(size)))))
     elif what == "wait":

@@ -181,13 +181,24 @@ def test_a_notice(jax, job, muster, tmp_path, give):
 
 def test_a_barrier_names_who_is_missing(jax, job, tmp_path):
     """A barrier's time is over before one process has come. The error of the others has its index, its
-    state and its node, and meanwhile `muster status` names the barrier and who is missing there."""
+    state and its node."""
     run = job(2, [], *jax, "barrier-without=1", f"wait={tmp_path}/go")
     all_say(run, "waits")
     (error,) = said(run, "barrier missing").values()
     assert re.search(r"DEADLINE_EXCEEDED: Barrier timed out.*1/2.*task 1 \(present, node ", error), error
     (tmp_path / "go").touch()
     ends_well(run)
+
+
+def test_status_names_who_is_missing_at_a_barrier(jax, job, muster, tmp_path):
+    """Two processes of JAX wait at a barrier for a third. `muster status` names the barrier, who is
+    missing, and for how long; once that one has come all go on."""
+    run = job(3, [], *jax, f"barrier-late=1,{tmp_path}/go")
+    line = until(lambda: re.search(r".*late.*", muster("status", "-j", run.job).stdout))[0]
+    (tmp_path / "go").touch()
+    ends_well(run)
+    assert re.search(r"missing.*rank 1\b|waits? for rank 1\b", line), line
+    assert said(run, "barrier late") == dict.fromkeys(range(3), "passed")
 
 
 def test_all_start_anew(jax, job):
