@@ -442,6 +442,7 @@ with muster.open() as job:
 """
 
 
+@pytest.mark.skipif(sanitized(), reason="a sanitizer keeps what is freed")
 def test_twenty_thousand_barriers_have_a_name_each(serve, env, spawn_python):
     """Two ranks pass 20,000 barriers of one generation, each with a name of its own. All open, the
     service needs no more memory for the last ones than for the first, and a rank keeps 200 bytes of
