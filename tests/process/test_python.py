@@ -497,7 +497,7 @@ def test_twenty_thousand_gets_are_held_by_one_connection(serve, env, muster, spa
     holder = spawn_python(HOLDS, MUSTER_ADDR=service.address, MUSTER_AGENT="0", MUSTER_SIZE="1")
     holder.out.wait_for("held", patience_s=300)
     grown = resident(service.pid) - before
-    assert grown < 1500 * 2 * HELD, grown
+    assert sanitized() or grown < 1500 * 2 * HELD, grown
     service.kill()
     serve("--journal", str(tmp_path / "journal"), "--lease", "5m", "--addr", service.address)
     assert muster("key", "-j", "default", "--addr", service.address, "put", "go", "on").returncode == 0
