@@ -16,9 +16,9 @@ struct mst_elsewhere {
 };
 
 /* Keeps the file until it is forgotten or this process ends; `fd` is for that: -1 before, and where
- * another process keeps one for the job. What this process keeps already is replaced in one step: who
- * looks meanwhile finds the old one or this one. EINVAL as mst_socket_path, or where there can be no
- * file; `fd` is -1 then. */
+ * another process keeps one for the job. What this process keeps already is replaced in one step:
+ * who looks meanwhile finds the old one or this one. EINVAL as mst_socket_path, or where there can
+ * be no file; `fd` is -1 then. */
 muster_status mst_elsewhere_keep(const char *job, const struct mst_elsewhere *where, int *fd,
                                  struct muster_error *err);
 void mst_elsewhere_forget(const char *job, int fd); /* -1: nothing */

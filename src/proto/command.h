@@ -15,7 +15,8 @@ enum {
 #undef X
     MST_COMMANDS
 };
-_Static_assert((int)MST_DELETE_PREFIX + 1 == MST_COMMANDS, "the numbers of the commands have no gap");
+_Static_assert((int)MST_DELETE_PREFIX + 1 == MST_COMMANDS,
+               "the numbers of the commands have no gap");
 
 struct mst_command_row {
     const char *name;

@@ -90,7 +90,8 @@ struct mst_write {
     int64_t delta;
 };
 
-/* Keys that one DELETE_PREFIX deletes at most: no other request waits for longer than this takes. */
+/* Keys that one DELETE_PREFIX deletes at most: no other request waits for longer than this takes.
+ */
 #define MST_DELETE_STEP 16384u
 
 enum mst_on_loss { MST_FAIL = 0, MST_PROCEED = 1 };

@@ -61,7 +61,7 @@ struct mst_nodes {
     char secret[MST_NODES_PATH_MAX]; /* the file; empty: none */
     bool secret_made;                /* it goes with the run */
     int secret_fd;                   /* instead of a file, for all children; -1: none */
-    int elsewhere;                   /* the file by which commands on this machine find the service; -1: none */
+    int elsewhere; /* the file by which commands on this machine find the service; -1: none */
     char master_addr[MST_NODES_ADDRESS_MAX];
     char master_host[MST_NODES_ADDRESS_MAX]; /* node 0: the port is to be free on it */
     uint16_t master_port;

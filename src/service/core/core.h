@@ -42,7 +42,8 @@ struct mst_core_config {
     uint64_t history; /* incidents that are remembered of each job; 0: none */
     /* A rank that works this much longer in a step than the median rank is a straggler; 0: none. */
     uint64_t straggler_percent;
-    uint64_t waiting_bytes_max; /* of the gets, waits and watches of one connection that wait; 0: no limit */
+    uint64_t waiting_bytes_max; /* of the gets, waits and watches of one connection that wait; 0: no
+                                   limit */
     void (*trace)(void *ctx,
                   const struct mst_trace *line); /* observer: must not call back. May be NULL */
     void *trace_ctx;

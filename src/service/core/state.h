@@ -45,7 +45,7 @@ struct mst_core {
     const struct mst_key *sorted[MST_PAGE_ITEMS + 1]; /* see scan.h */
     uint64_t walked;                                  /* records that were looked at for replies */
     uint64_t pinned_bytes;                            /* values and rounds, see pin.h */
-    uint64_t waiting_bytes; /* of all links */
+    uint64_t waiting_bytes;                           /* of all links */
 };
 
 /* An effect to come: embedded in a waiter (a reply) or in a link (a hangup). */
