@@ -20,7 +20,7 @@
  * - Order: calls are sent in the order of their starts, and may end in any order.
  * - Limits: 4000 calls may be open on a client, and beside them those that wait for a key or a
  *   change, as many as fit 64 MiB (ELIMIT). 56 of the first are answered at a time; the rest are
- * sent automatically as others end. The service limits the memory of those that wait, see
+ *   sent as others end. The service limits the memory of those that wait, see
  *   --waiting-bytes-max (ELIMIT). A call that waits never delays one that does not.
  * - Rounds: a round counts when it is started, so all ranks must start rounds in the same order. A
  *   round that is cancelled or times out while a later one of its name is open has used its number
