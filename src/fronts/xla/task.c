@@ -159,7 +159,6 @@ static void open_session(struct mst_xla_task *task)
     task->open.out.index = task->index;
     task->open.out.size = front->config.size;
     mst_xla_emit(front, &task->open, MST_FRONT_OPEN);
-    mst_xla_log(front, "jax: task %u registers", task->index);
 }
 
 static void publish_done(struct mst_xla *front, struct mst_xla_op *op,
@@ -209,8 +208,6 @@ void mst_xla_task_opened(struct mst_xla_task *task, uint64_t generation)
     if (task->front->noticed) {
         mst_xla_notice(task->front);
     }
-    mst_xla_log(task->front, "jax: task %u has connected in generation %" PRIu64, task->index,
-                generation);
     while ((call = mst_xla_next_waiting(&task->registering)) != NULL) {
         registered(call, task);
     }
@@ -396,7 +393,6 @@ static void left(struct mst_xla_task *task)
     drop_ops(task, &error);
     mst_xla_members_set(task->front, task->index, MST_XLA_DISCONNECTED, task->incarnation, NULL);
     leave(task);
-    mst_xla_log(task->front, "jax: task %u has disconnected", task->index);
 }
 
 static void shutdown_done(struct mst_xla *front, struct mst_xla_op *op,
