@@ -29,7 +29,7 @@ if WHY_NOT is None and b"without replicas" in (BUILD / "bin" / "muster").read_by
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 LEASE_S = 10  # the default; a takeover takes a tenth of it
-STRANDED_LEASE_S = 3  # 15 of them are less than a test waits
+STRANDED_LEASE_S = 2  # 15 of them are less than a test waits
 FURTHER = re.compile(r"has 3 replicas now; on a further node: muster run (--join .*)")
 
 

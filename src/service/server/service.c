@@ -60,7 +60,7 @@ struct mst_uv_service {
     bool until_idle;
     bool somebody_came;
     uint64_t lease_ns;
-    uint64_t stranded_ns; /* an orphan: for how long it has known of no leader */
+    uint64_t led_ns; /* an orphan: when it last knew of a leader */
     uint32_t door_count;
     struct door doors[MST_UV_ADDRESSES_MAX];
     struct mst_uv_hub hub;
@@ -267,13 +267,12 @@ static void on_orphan(uv_timer_t *timer)
     struct mst_uv_service *service = timer->loop->data;
     const struct mst_uv_replica *replica = service->hub.feed.replica;
 
-    service->stranded_ns += ORPHAN_MS * NS_PER_MS;
     if (!replica || !mst_uv_replica_trouble(replica)) {
-        service->stranded_ns = 0;
+        service->led_ns = uv_hrtime();
     }
     if (!mst_core_has_agent(service->hub.core)) {
         end_orphan(service, "the parent is gone");
-    } else if (service->stranded_ns > STRANDED_LEASES * service->lease_ns) {
+    } else if (uv_hrtime() - service->led_ns > STRANDED_LEASES * service->lease_ns) {
         service->dismissed = false; /* the job may go on without this replica */
         end_orphan(service, "the parent is gone, and no replica leads");
     }
@@ -287,6 +286,7 @@ static void lose_parent(struct mst_uv_service *service)
     if (mst_addresses_speak_tcp(service->address) && mst_core_has_agent(service->hub.core)) {
         mst_uv_log_line(&service->log, MST_WARN, "service",
                         "parent-gone going-on-for=\"the agents of other nodes\"");
+        service->led_ns = uv_hrtime();
         uv_timer_start(&service->orphan, on_orphan, ORPHAN_MS, ORPHAN_MS);
         (void)uv_signal_start(&service->on_term, on_signal, SIGTERM);
     } else {
