@@ -21,12 +21,16 @@ _Noreturn void mst_panic(const char *file, int line, const char *what);
 #define MST_CONTAINER(pointer, type, member)                                                       \
     ((type *)(void *)((char *)(void *)(pointer)-offsetof(type, member)))
 
+/* Likewise of what is only looked at. */
+#define MST_CONTAINER_CONST(pointer, type, member)                                                 \
+    ((const type *)(const void *)((const char *)(const void *)(pointer)-offsetof(type, member)))
+
 static inline void *mst_container(void *pointer, size_t offset)
 {
     return pointer ? (char *)pointer - offset : NULL;
 }
 
-/* Likewise, and NULL of NULL. */
+/* MST_CONTAINER, and NULL of NULL. */
 #define MST_CONTAINER_OR_NULL(pointer, type, member)                                               \
     ((type *)mst_container(pointer, offsetof(type, member)))
 

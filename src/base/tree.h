@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/panic.h"
 
@@ -17,6 +18,12 @@ struct mst_tree_node {
 
 /* <0, 0, >0 as `key` is before, at or after `node`. The caller decides what a key points at. */
 typedef int mst_tree_order(const void *key, const struct mst_tree_node *node);
+
+/* Such an order of two numbers. */
+static inline int mst_tree_compare(uint64_t key, uint64_t at)
+{
+    return (key > at) - (key < at);
+}
 
 struct mst_tree {
     struct mst_tree_node *root;

@@ -3,10 +3,6 @@
  * answer, a cancel or a time-out walks over none but its own. */
 #include "client/machine.h"
 
-#define IN_ORDER(node, member)                                                                     \
-    ((const struct mst_client_call *)(const void *)((const char *)(const void *)(node)-offsetof(   \
-        struct mst_client_call, member)))
-
 /* A number of a call, and its place; of an id, which no two have, 0. */
 struct key {
     uint64_t number, place;
@@ -14,29 +10,28 @@ struct key {
 
 static int compare(const struct key *key, uint64_t number, uint64_t place)
 {
-    if (key->number != number) {
-        return key->number < number ? -1 : 1;
-    }
-    return (key->place > place) - (key->place < place);
+    int order = mst_tree_compare(key->number, number);
+
+    return order != 0 ? order : mst_tree_compare(key->place, place);
 }
 
 static int order_tag(const void *key, const struct mst_tree_node *node)
 {
-    const struct mst_client_call *call = IN_ORDER(node, in_tags);
+    const struct mst_client_call *call = MST_CONTAINER_CONST(node, struct mst_client_call, in_tags);
 
     return compare(key, call->tag, call->place);
 }
 
 static int order_due(const void *key, const struct mst_tree_node *node)
 {
-    const struct mst_client_call *call = IN_ORDER(node, in_dues);
+    const struct mst_client_call *call = MST_CONTAINER_CONST(node, struct mst_client_call, in_dues);
 
     return compare(key, call->due_ns, call->place);
 }
 
 static int order_id(const void *key, const struct mst_tree_node *node)
 {
-    const struct mst_client_call *call = IN_ORDER(node, in_ids);
+    const struct mst_client_call *call = MST_CONTAINER_CONST(node, struct mst_client_call, in_ids);
 
     return compare(key, call->request.id, 0);
 }

@@ -6,14 +6,10 @@
 int mst_alarm_order(const void *key, const struct mst_tree_node *node)
 {
     const struct mst_task_alarm *a = key;
-    const struct mst_task_alarm *b =
-        (const struct mst_task_alarm *)(const void *)((const char *)(const void *)node -
-                                                      offsetof(struct mst_task_alarm, node));
+    const struct mst_task_alarm *b = MST_CONTAINER_CONST(node, struct mst_task_alarm, node);
+    int order = mst_tree_compare(a->due_ns, b->due_ns);
 
-    if (a->due_ns != b->due_ns) {
-        return a->due_ns < b->due_ns ? -1 : 1;
-    }
-    return (a->order > b->order) - (a->order < b->order);
+    return order != 0 ? order : mst_tree_compare(a->order, b->order);
 }
 
 void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uint64_t due_ns)

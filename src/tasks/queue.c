@@ -6,13 +6,8 @@
 
 int mst_queue_order(const void *key, const struct mst_tree_node *node)
 {
-    uint64_t a = *(const uint64_t *)key;
-    const struct mst_closure *closure =
-        (const struct mst_closure *)(const void *)((const char *)(const void *)node -
-                                                   offsetof(struct mst_closure, place.tree));
-    uint64_t b = closure->number;
-
-    return (a > b) - (a < b);
+    return mst_tree_compare(*(const uint64_t *)key,
+                            MST_CONTAINER_CONST(node, struct mst_closure, place.tree)->number);
 }
 
 /* ---- functions ---- */

@@ -211,7 +211,7 @@ static void check_queue(const struct mst_worker *worker)
         }
     }
     MST_EACH(out, &worker->sent, const struct mst_worker_out, link) {
-        const struct mst_worker_run *run = MST_WORKER_OF(out, struct mst_worker_run, out);
+        const struct mst_worker_run *run = MST_CONTAINER_CONST(out, struct mst_worker_run, out);
 
         MST_ASSERT(run->sent);
         kept += run->size;

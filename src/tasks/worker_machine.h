@@ -203,15 +203,6 @@ void mst_worker_value_tell(struct mst_worker *worker, struct mst_worker_value *v
 void mst_worker_value_settle(struct mst_worker *worker, struct mst_worker_value *value);
 void mst_worker_value_free(struct mst_worker *worker, struct mst_worker_value *value);
 
-static inline int mst_worker_compare(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-/* The object that a const node lies in. */
-#define MST_WORKER_OF(node, type, member)                                                          \
-    ((const type *)(const void *)((const char *)(const void *)(node)-offsetof(type, member)))
-
 static inline bool mst_worker_slot_busy(const struct mst_worker_slot *slot)
 {
     return slot->run || slot->value;

@@ -7,10 +7,10 @@
 int mst_worker_run_order(const void *key, const struct mst_tree_node *node)
 {
     const struct mst_attempt *attempt = key;
-    const struct mst_worker_run *run = MST_WORKER_OF(node, struct mst_worker_run, node);
-    int order = mst_worker_compare(attempt->closure, run->message.attempt.closure);
+    const struct mst_worker_run *run = MST_CONTAINER_CONST(node, struct mst_worker_run, node);
+    int order = mst_tree_compare(attempt->closure, run->message.attempt.closure);
 
-    return order != 0 ? order : mst_worker_compare(attempt->attempt, run->message.attempt.attempt);
+    return order != 0 ? order : mst_tree_compare(attempt->attempt, run->message.attempt.attempt);
 }
 
 struct mst_worker_run *mst_worker_run_find(const struct mst_worker *worker,

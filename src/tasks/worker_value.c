@@ -6,8 +6,8 @@
 
 int mst_worker_value_order(const void *key, const struct mst_tree_node *node)
 {
-    return mst_worker_compare(*(const uint64_t *)key,
-                              MST_WORKER_OF(node, struct mst_worker_value, node)->build.value);
+    return mst_tree_compare(*(const uint64_t *)key,
+                            MST_CONTAINER_CONST(node, struct mst_worker_value, node)->build.value);
 }
 
 struct mst_worker_value *mst_worker_value_find(const struct mst_worker *worker, uint64_t number)

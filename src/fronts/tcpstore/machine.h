@@ -27,10 +27,6 @@ enum {
     MST_TCPSTORE_PREFIX_ROOM = 48
 };
 
-/* MST_CONTAINER of a node that is only looked at. */
-#define MST_TCPSTORE_OF(pointer, type, member)                                                     \
-    ((const type *)(const void *)((const char *)(const void *)(pointer)-offsetof(type, member)))
-
 /* The keys of the service. */
 enum mst_tcpstore_space {
     MST_TCPSTORE_KEYS,     /* a key and its value */

@@ -442,7 +442,8 @@ void mst_tcpstore_queue_length(struct mst_tcpstore *front,
 
 int mst_tcpstore_queue_order(const void *key, const struct mst_tree_node *node)
 {
-    const struct mst_tcpstore_queue *queue = MST_TCPSTORE_OF(node, struct mst_tcpstore_queue, node);
+    const struct mst_tcpstore_queue *queue =
+        MST_CONTAINER_CONST(node, struct mst_tcpstore_queue, node);
 
     return mst_slice_compare(*(const struct mst_slice *)key, mst_blob_slice(queue->key));
 }

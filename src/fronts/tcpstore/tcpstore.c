@@ -404,16 +404,16 @@ static uint64_t deadline(const void *ctx)
 
 static int connection_order(const void *key, const struct mst_tree_node *node)
 {
-    uint64_t id = MST_TCPSTORE_OF(node, struct mst_tcpstore_connection, by_id)->id;
-
-    return (*(const uint64_t *)key > id) - (*(const uint64_t *)key < id);
+    return mst_tree_compare(*(const uint64_t *)key,
+                            MST_CONTAINER_CONST(node, struct mst_tcpstore_connection, by_id)->id);
 }
 
 static int call_order(const void *key, const struct mst_tree_node *node)
 {
-    uint64_t tag = MST_TCPSTORE_OF(node, struct mst_tcpstore_call, by_tag)->out.effect.tag;
+    const struct mst_tcpstore_call *call =
+        MST_CONTAINER_CONST(node, struct mst_tcpstore_call, by_tag);
 
-    return (*(const uint64_t *)key > tag) - (*(const uint64_t *)key < tag);
+    return mst_tree_compare(*(const uint64_t *)key, call->out.effect.tag);
 }
 
 static void set_prefixes(struct mst_tcpstore *front)

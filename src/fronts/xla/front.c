@@ -5,33 +5,28 @@
 
 enum { LOG_MAX = 512 };
 
-static int order_number(uint64_t key, uint64_t at)
-{
-    return (key > at) - (key < at);
-}
-
 static int connection_order(const void *key, const struct mst_tree_node *node)
 {
-    return order_number(*(const uint64_t *)key,
-                        MST_XLA_OF(node, struct mst_xla_connection, by_id)->id);
+    return mst_tree_compare(*(const uint64_t *)key,
+                            MST_CONTAINER_CONST(node, struct mst_xla_connection, by_id)->id);
 }
 
 static int op_order(const void *key, const struct mst_tree_node *node)
 {
-    return order_number(*(const uint64_t *)key,
-                        MST_XLA_OF(node, struct mst_xla_op, by_tag)->effect.out.tag);
+    return mst_tree_compare(*(const uint64_t *)key,
+                            MST_CONTAINER_CONST(node, struct mst_xla_op, by_tag)->effect.out.tag);
 }
 
 static int task_order(const void *key, const struct mst_tree_node *node)
 {
-    return order_number(*(const uint32_t *)key,
-                        MST_XLA_OF(node, struct mst_xla_task, by_index)->index);
+    return mst_tree_compare(*(const uint32_t *)key,
+                            MST_CONTAINER_CONST(node, struct mst_xla_task, by_index)->index);
 }
 
 static int peer_order(const void *key, const struct mst_tree_node *node)
 {
-    return order_number(*(const uint32_t *)key,
-                        MST_XLA_OF(node, struct mst_xla_peer, by_index)->index);
+    return mst_tree_compare(*(const uint32_t *)key,
+                            MST_CONTAINER_CONST(node, struct mst_xla_peer, by_index)->index);
 }
 
 /* ---- effects ---- */

@@ -10,7 +10,7 @@ enum { PREFIX_SIZE = sizeof prefix - 1 };
 
 static int key_order(const void *key, const struct mst_tree_node *node)
 {
-    const struct mst_xla_op *op = MST_XLA_OF(node, struct mst_xla_op, by_name);
+    const struct mst_xla_op *op = MST_CONTAINER_CONST(node, struct mst_xla_op, by_name);
 
     return mst_slice_compare(*(const struct mst_slice *)key, op->request.get.key);
 }

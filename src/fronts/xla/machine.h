@@ -19,10 +19,6 @@
 #include "proto/status.h"
 #include "proto/words.h"
 
-/* The object that a node of it lies in, both const. */
-#define MST_XLA_OF(pointer, type, member)                                                          \
-    ((const type *)(const void *)((const char *)(const void *)(pointer)-offsetof(type, member)))
-
 /* Codes of gRPC. */
 enum mst_xla_code {
     MST_XLA_OK = 0,

@@ -234,7 +234,7 @@ static void post(struct mst_xla_op *op)
 
 static int round_order(const void *key, const struct mst_tree_node *node)
 {
-    const struct mst_xla_op *op = MST_XLA_OF(node, struct mst_xla_op, by_name);
+    const struct mst_xla_op *op = MST_CONTAINER_CONST(node, struct mst_xla_op, by_name);
 
     return mst_slice_compare(*(const struct mst_slice *)key, op->request.round.name);
 }
@@ -403,7 +403,7 @@ struct count {
 
 static int count_order(const void *key, const struct mst_tree_node *node)
 {
-    const struct count *count = MST_XLA_OF(node, struct count, by_name);
+    const struct count *count = MST_CONTAINER_CONST(node, struct count, by_name);
 
     return mst_slice_compare(*(const struct mst_slice *)key,
                              mst_slice_of(count->name, count->size));

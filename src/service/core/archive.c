@@ -328,7 +328,7 @@ struct mst_slice mst_archive_name(struct mst_archive *archive, const struct mst_
                                   const struct mst_list *node)
 {
     struct mst_slice name =
-        node ? MST_OF(node, struct mst_named, in_list)->name : (struct mst_slice){0};
+        node ? MST_CONTAINER_CONST(node, struct mst_named, in_list)->name : (struct mst_slice){0};
 
     mst_archive_slice(archive, &name);
     if (archive->loading) {

@@ -7,12 +7,11 @@
 static int order(const void *key, const struct mst_tree_node *node)
 {
     const struct mst_index_node *a = key;
-    const struct mst_index_node *b = MST_OF(node, struct mst_index_node, node);
+    const struct mst_index_node *b = MST_CONTAINER_CONST(node, struct mst_index_node, node);
 
-    if (a->high != b->high) {
-        return a->high < b->high ? -1 : 1;
-    }
-    return (a->low > b->low) - (a->low < b->low);
+    int high = mst_tree_compare(a->high, b->high);
+
+    return high != 0 ? high : mst_tree_compare(a->low, b->low);
 }
 
 void mst_index_init(struct mst_tree *index)

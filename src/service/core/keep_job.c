@@ -77,7 +77,9 @@ static uint64_t serial_before(const struct mst_job *job, const struct mst_host *
 {
     struct mst_list *node = host->named.in_list.prev;
 
-    return node != &job->hosts.list ? MST_OF(node, struct mst_host, named.in_list)->serial : 0;
+    return node != &job->hosts.list
+               ? MST_CONTAINER_CONST(node, struct mst_host, named.in_list)->serial
+               : 0;
 }
 
 static void keep_host(struct mst_archive *archive, void *ctx, struct mst_list *node)

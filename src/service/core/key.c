@@ -21,15 +21,15 @@ static int order_name(const void *key, const struct mst_tree_node *node)
 {
     const struct mst_slice *name = key;
 
-    return mst_slice_compare(*name, mst_key_name(MST_OF(node, struct mst_key, node)));
+    return mst_slice_compare(*name, mst_key_name(MST_CONTAINER_CONST(node, struct mst_key, node)));
 }
 
 static int order_change(const void *key, const struct mst_tree_node *node)
 {
     const uint64_t *revision = key;
-    const struct mst_key *other = MST_OF(node, struct mst_key, change_node);
+    const struct mst_key *other = MST_CONTAINER_CONST(node, struct mst_key, change_node);
 
-    return (*revision > other->revision) - (*revision < other->revision);
+    return mst_tree_compare(*revision, other->revision);
 }
 
 static struct mst_key *key_of(struct mst_tree_node *node)

@@ -9,7 +9,7 @@ static int order(const void *key, const struct mst_tree_node *node)
 {
     const struct mst_slice *name = key;
 
-    return mst_slice_compare(*name, MST_OF(node, struct mst_named, node)->name);
+    return mst_slice_compare(*name, MST_CONTAINER_CONST(node, struct mst_named, node)->name);
 }
 
 void mst_names_init(struct mst_names *names)

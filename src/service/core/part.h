@@ -23,10 +23,6 @@
 #include "service/core/index.h"
 #include "service/core/named.h"
 
-/* MST_CONTAINER, const. */
-#define MST_OF(pointer, type, member)                                                              \
-    ((const type *)(const void *)((const char *)(const void *)(pointer)-offsetof(type, member)))
-
 /* MST_CONTAINER of what a search returned: NULL stays NULL. */
 #define MST_FOUND(pointer, type, member)                                                           \
     ((type *)mst_part_record((pointer), offsetof(type, member)))

@@ -15,7 +15,7 @@ enum { ALL_KINDS = MST_WATCH_KEYS | MST_WATCH_MEMBERS | MST_WATCH_FAULTS | MST_W
 static int order(const void *key, const struct mst_tree_node *node)
 {
     const struct mst_slice *slice = key;
-    const struct mst_prefix *prefix = MST_OF(node, struct mst_prefix, node);
+    const struct mst_prefix *prefix = MST_CONTAINER_CONST(node, struct mst_prefix, node);
 
     if (slice->size != prefix->size) {
         return slice->size < prefix->size ? -1 : 1;
