@@ -14,24 +14,11 @@ void mst_left_begin(struct mst_run_job *job)
     job->left = (struct mst_note){.owned = true, .key = MST_RUN_RESTARTS_KEY};
 }
 
-/* Before the first of them has ended `uses_muster` is not known. */
-static bool uses_muster(const struct mst_run_job *job)
-{
-    bool uses = job->places.uses_muster;
-
-    for (uint32_t i = 0; i < job->places.count && !uses; i++) {
-        const struct mst_process *process = job->places.list[i].process;
-
-        uses = process != NULL && mst_process_client(process) != 0;
-    }
-    return uses;
-}
-
 void mst_left_look(struct mst_run_job *job)
 {
     char value[MST_RUN_VALUE_ROOM];
 
-    if (!(job->options->restarts_given != 0 || uses_muster(job)) || !job->nodes.first ||
+    if (!(job->options->restarts_given != 0 || mst_place_uses_muster(job)) || !job->nodes.first ||
         job->nodes.joining || job->nodes.rejoins || job->end.closing) {
         return;
     }

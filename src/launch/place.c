@@ -521,13 +521,16 @@ static void take_record(const struct mst_run_job *job, struct mst_process *proce
     process->error_fd = -1;
 }
 
-static void look_for_clients(struct mst_run_job *job)
+bool mst_place_uses_muster(const struct mst_run_job *job)
 {
-    for (uint32_t i = 0; i < job->places.count && !job->places.uses_muster; i++) {
+    bool uses = job->places.uses_muster;
+
+    for (uint32_t i = 0; i < job->places.count && !uses; i++) {
         const struct mst_process *process = job->places.list[i].process;
 
-        job->places.uses_muster = process != NULL && mst_process_client(process) != 0;
+        uses = process != NULL && mst_process_client(process) != 0;
     }
+    return uses;
 }
 
 static void gone(struct mst_place *place)
@@ -547,7 +550,7 @@ static void gone(struct mst_place *place)
     mst_process_page_end(process);
     process->joined = process->joined || mst_process_generation(process) != 0;
     mst_shared_unlock(&job->shared);
-    look_for_clients(job);
+    job->places.uses_muster = mst_place_uses_muster(job);
     take_record(job, process);
     report(job, process, died || process->fronted);
     mst_fronted_gone(job, process);

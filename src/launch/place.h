@@ -49,13 +49,16 @@ struct mst_run_places {
     uint32_t count;
     struct mst_process *processes; /* of all, the newest first; under the lock */
     uint32_t restarts;             /* of processes, nodes and groups, as far as this node knows */
-    bool uses_muster;              /* a process of the run has opened a client */
+    bool uses_muster;              /* a process had opened a client when one of them ended */
 };
 
 bool mst_place_any(const struct mst_run_places *places, enum mst_place_state state);
 
 /* The last generation that a process of this node was in; 0: none. */
 uint64_t mst_place_generation(const struct mst_run_places *places);
+
+/* A process of this node has opened a client, as far as is known now. */
+bool mst_place_uses_muster(const struct mst_run_job *job);
 
 void mst_place_start_all(struct mst_run_job *job); /* that wait */
 int mst_place_start(struct mst_place *place);      /* 0, or the exit code after one line */
