@@ -102,7 +102,7 @@ struct mst_slice mst_xla_op_keep(struct mst_xla_op *op, struct mst_slice bytes)
     return mst_slice_of(room, bytes.size);
 }
 
-void mst_xla_op_again(struct mst_xla_op *op)
+void mst_xla_op_post(struct mst_xla_op *op)
 {
     struct mst_xla *front = op->task->front;
     struct mst_front_effect *out = &op->effect.out;
@@ -114,11 +114,6 @@ void mst_xla_op_again(struct mst_xla_op *op)
     MST_ASSERT(mst_tree_append(&front->ops, &out->tag, &op->by_tag));
     mst_list_append(&op->task->ops, &op->in_task);
     mst_xla_emit(front, &op->effect, MST_FRONT_POST);
-}
-
-void mst_xla_op_post(struct mst_xla_op *op)
-{
-    mst_xla_op_again(op);
 }
 
 void mst_xla_op_wait(struct mst_xla_op *op, struct mst_xla_call *call)

@@ -233,7 +233,7 @@ static void incremented(struct mst_xla *front, struct mst_xla_op *op, const stru
         op->request.get.generation = op->task->generation;
         op->request.get.key = key;
         op->replied = looked_at;
-        mst_xla_op_again(op);
+        mst_xla_op_post(op);
     } else {
         refuse_native(op, reply);
     }
@@ -392,7 +392,7 @@ static void listed(struct mst_xla *front, struct mst_xla_op *op, const struct ms
             return;
         }
         op->request.list.after = mst_buffer_content(&op->after);
-        mst_xla_op_again(op);
+        mst_xla_op_post(op);
         return;
     }
     answer.entries = entries;
@@ -444,7 +444,7 @@ static void deleted(struct mst_xla *front, struct mst_xla_op *op, const struct m
     op->request.list.generation = op->task->generation;
     op->request.list.prefix = op->folder;
     op->replied = to_delete;
-    mst_xla_op_again(op);
+    mst_xla_op_post(op);
 }
 
 /* Deletes what is listed, at most a batch; and, with the last of it, the key itself. */
@@ -484,7 +484,7 @@ static void to_delete(struct mst_xla *front, struct mst_xla_op *op, const struct
     op->request.write.ops = op->writes;
     op->request.write.count = count;
     op->replied = deleted;
-    mst_xla_op_again(op);
+    mst_xla_op_post(op);
 }
 
 void mst_xla_delete(struct mst_xla_call *call, struct mst_xla_task *task,

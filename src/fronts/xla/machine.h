@@ -216,9 +216,8 @@ struct mst_xla_op *mst_xla_op_new(struct mst_xla_task *task, enum mst_command co
                                   mst_xla_replied *replied);
 void *mst_xla_op_room(struct mst_xla_op *op, size_t size);
 struct mst_slice mst_xla_op_keep(struct mst_xla_op *op, struct mst_slice bytes);
+/* With the request as it is now; in `replied` the same op again. */
 void mst_xla_op_post(struct mst_xla_op *op);
-/* The same op again, with the request as it is now; in `replied` only. */
-void mst_xla_op_again(struct mst_xla_op *op);
 /* The call waits for it. */
 void mst_xla_op_wait(struct mst_xla_op *op, struct mst_xla_call *call);
 void mst_xla_op_drop(struct mst_xla_op *op);
