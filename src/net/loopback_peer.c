@@ -65,7 +65,9 @@ bool mst_loopback_peer_user(int asks, int connection, uid_t *user_out)
     }
     *user_out = answer.says.idiag_uid;
     /* A socket that was closed has no inode any more, and its user reads as root. */
-    return answer.says.idiag_state == TCP_ESTABLISHED && answer.says.idiag_inode != 0;
+    return answer.says.id.idiag_sport == other.sin_port &&
+           answer.says.id.idiag_dport == own.sin_port &&
+           answer.says.idiag_state == TCP_ESTABLISHED && answer.says.idiag_inode != 0;
 }
 
 /* A connection of this process to itself. */

@@ -421,7 +421,10 @@ static bool of_this_user(struct mst_fronts *fronts, const struct connection *con
         !mst_loopback_peer_user(fronts->asks, fd, &user)) {
         return false;
     }
-    if (user != geteuid() && user != 0 && !fronts->stranger_said) {
+    if (user == geteuid() || user == 0) {
+        return true;
+    }
+    if (!fronts->stranger_said) {
         fronts->stranger_said = true;
         (void)snprintf(line, sizeof line,
                        "a process of user %lu connected to the port of JAX and torch, and was cut "
@@ -429,7 +432,7 @@ static bool of_this_user(struct mst_fronts *fronts, const struct connection *con
                        (unsigned long)user, (unsigned long)geteuid());
         fronts->options.say(fronts->options.ctx, line);
     }
-    return user == geteuid() || user == 0;
+    return false;
 }
 
 static void on_connection(uv_stream_t *listener, int status)
