@@ -15,7 +15,6 @@
 #include "launch/group.h"
 #include "launch/kept.h"
 #include "launch/leaders.h"
-#include "launch/left.h"
 #include "launch/logs.h"
 #include "launch/nodes/hosts.h"
 #include "launch/nodes/nodes.h"
@@ -25,6 +24,7 @@
 #include "launch/plain.h"
 #include "launch/preempted.h"
 #include "launch/report.h"
+#include "launch/restarts_left.h"
 #include "launch/run.h"
 #include "launch/service.h"
 #include "launch/session.h"
@@ -65,7 +65,7 @@ struct mst_run_job {
     struct mst_run_places places;
     struct mst_plain_ranks plain;
     struct mst_note stopped; /* the ranks that a signal has stopped */
-    struct mst_note left;    /* restarts that are left */
+    struct mst_note restarts_left;
     struct mst_hung hung;
     struct mst_awaited awaited;
     struct mst_faults faults;

@@ -60,7 +60,7 @@ static void on_child(uv_signal_t *handle, int number)
     mst_group_look(job);
     mst_plain_look(job);
     mst_stopped_look(job);
-    mst_left_look(job);
+    mst_restarts_left_look(job);
     mst_ending_look(job);
 }
 
@@ -84,7 +84,7 @@ static void on_woken(uv_async_t *handle)
     mst_faults_look(&job->faults, &job->group); /* why, and then what is done about it */
     mst_group_look(job);
     mst_plain_look(job);
-    mst_left_look(job);
+    mst_restarts_left_look(job);
     mst_ending_look(job);
 }
 

@@ -8,10 +8,10 @@
 #include "view/brief.h"
 #include "view/clusters.h"
 #include "view/json.h"
-#include "view/left.h"
 #include "view/plain.h"
 #include "view/preemption.h"
 #include "view/replicas.h"
+#include "view/restarts_left.h"
 #include "view/stopped.h"
 #include "view/story.h"
 #include "view/verdict.h"
@@ -637,7 +637,7 @@ static json_t *status_json(const struct mst_status *status, bool brief)
 
     mst_story_of(&status->history, &story);
     good = put(object, "verdict", verdict_json(status)) &&
-           put(object, "restarts_left", mst_left_json(&status->restarts)) &&
+           put(object, "restarts_left", mst_restarts_left_json(&status->restarts)) &&
            put(object, "lost_ms", number_json(story.away_ms)) &&
            put(object, "address", text_json(mst_slice_text(status->address))) &&
            put(object, "service", service_json(status)) &&

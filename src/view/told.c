@@ -10,7 +10,7 @@
 #include "proto/words.h"
 #include "view/json.h"
 #include "view/kept.h"
-#include "view/left.h"
+#include "view/restarts_left.h"
 #include "view/span.h"
 #include "view/story_json.h"
 
@@ -65,23 +65,23 @@ static void add_counts(struct mst_text *text, const struct mst_story *story)
 }
 
 /* As the run says while it runs, or has said in its report. */
-static bool restarts_left(const struct mst_told *told, struct mst_left *out)
+static bool restarts_left(const struct mst_told *told, struct mst_restarts_left *out)
 {
     const json_t *report = json_object_get(told->run, "report");
     json_int_t used = json_integer_value(json_object_get(report, "restarts"));
     json_int_t most = json_integer_value(json_object_get(report, "max_restarts"));
 
     if (!report) {
-        return mst_left_of(&told->restarts, out);
+        return mst_restarts_left_of(&told->restarts, out);
     }
-    *out = (struct mst_left){.left = (uint32_t)(most - used), .of = (uint32_t)most};
+    *out = (struct mst_restarts_left){.left = (uint32_t)(most - used), .of = (uint32_t)most};
     return used >= 0 && used <= most && most <= INT32_MAX;
 }
 
 void mst_told_verdict(struct mst_text *text, const struct mst_told *told,
                       const struct mst_story *story)
 {
-    struct mst_left left;
+    struct mst_restarts_left left;
 
     if (told->history.count == 0) {
         mst_text_add(text, "nothing is remembered");
@@ -324,7 +324,7 @@ char *mst_told_json(const struct mst_told *told)
     struct mst_text text = mst_text_in(advice, sizeof advice);
     char *line = mst_story_json(told->job, &told->history, 0);
     json_t *object = line ? json_loads(line, JSON_ALLOW_NUL, NULL) : NULL;
-    struct mst_left left;
+    struct mst_restarts_left left;
 
     free(line);
     mst_told_advice(&text, told);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_LAUNCH_LEFT_H
-#define MST_LAUNCH_LEFT_H
+#ifndef MST_LAUNCH_RESTARTS_LEFT_H
+#define MST_LAUNCH_RESTARTS_LEFT_H
 
 /* How many restarts are left: the run counts them, and the first node says it for `muster why` and
  * `muster status` (proto/run_keys.h). Of a program without muster that is never restarted nothing
@@ -8,9 +8,9 @@
 
 struct mst_run_job;
 
-void mst_left_begin(struct mst_run_job *job); /* the session is open */
+void mst_restarts_left_begin(struct mst_run_job *job); /* the session is open */
 
 /* On the loop, whenever a restart may have been counted. */
-void mst_left_look(struct mst_run_job *job);
+void mst_restarts_left_look(struct mst_run_job *job);
 
 #endif

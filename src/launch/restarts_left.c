@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "launch/left.h"
+#include "launch/restarts_left.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,12 +9,12 @@
 #include "launch/job.h"
 #include "proto/run_keys.h"
 
-void mst_left_begin(struct mst_run_job *job)
+void mst_restarts_left_begin(struct mst_run_job *job)
 {
-    job->left = (struct mst_note){.owned = true, .key = MST_RUN_RESTARTS_KEY};
+    job->restarts_left = (struct mst_note){.owned = true, .key = MST_RUN_RESTARTS_KEY};
 }
 
-void mst_left_look(struct mst_run_job *job)
+void mst_restarts_left_look(struct mst_run_job *job)
 {
     char value[MST_RUN_VALUE_ROOM];
 
@@ -24,7 +24,7 @@ void mst_left_look(struct mst_run_job *job)
     }
     (void)snprintf(value, sizeof value, "%" PRIu32 " %" PRIu32, job->places.restarts,
                    job->options->max_restarts);
-    if (strcmp(value, job->left.value) != 0) {
-        mst_session_write(&job->session, &job->left, value);
+    if (strcmp(value, job->restarts_left.value) != 0) {
+        mst_session_write(&job->session, &job->restarts_left, value);
     }
 }
