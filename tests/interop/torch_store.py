@@ -30,20 +30,26 @@ def late(call, *words):
         raise AssertionError(f"{call} does not end")
 
 
+def put(store, key, value):
+    """Its own get comes after its set. Another client's may come before: set() returns at once."""
+    store.set(key, value)
+    assert store.get(key) == (value.encode() if isinstance(value, str) else value)
+
+
 def keys(store):
     assert store.num_keys() == 0
     other = client(world_size=5, wait_for_workers=True)
     assert store.num_keys() == 1
-    store.set("color", "blue")
+    put(store, "color", "blue")
     assert other.get("color") == b"blue"
-    store.set("color", "red")
+    put(store, "color", "red")
     assert other.get("color") == b"red"
     for size in (0, 1, 1439, 1440, 1441, 4096, 65536, 1 << 20):
         value = bytes(i % 251 for i in range(size))
-        store.set("value", value)
+        put(store, "value", value)
         assert other.get("value") == value, size
     for key in ("a//b c", "é中", "k" * 4000):
-        store.set(key, key)
+        put(store, key, key)
         assert other.get(key) == key.encode()
 
 
