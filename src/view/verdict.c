@@ -413,6 +413,25 @@ static bool is_stopped(struct scene *scene)
     return say(scene, MST_JOB_STOPPED, MST_JOB_TROUBLE, 1 + stopping.longest.for_ms);
 }
 
+/* The newest start of the service anew, if it is news. */
+static void add_service(struct scene *scene)
+{
+    const struct mst_items *history = &scene->status->history;
+
+    for (size_t i = history->count; i > 0; i--) {
+        const struct mst_item *incident = &history->items[i - 1];
+
+        if (incident->incident == MST_INCIDENT_SERVICE && incident->who.heard_ms < NEWS_MS) {
+            mst_text_add(&scene->text, "; ");
+            mst_story_sentence(&scene->text, incident);
+            mst_text_add(&scene->text, " ");
+            mst_span(&scene->text, incident->who.heard_ms);
+            mst_text_add(&scene->text, " ago");
+            return;
+        }
+    }
+}
+
 static bool is_silent(struct scene *scene)
 {
     const struct mst_item *silent = scene->worst_silent;
@@ -427,6 +446,7 @@ static bool is_silent(struct scene *scene)
     if (scene->silent > 1) {
         mst_text_format(&scene->text, ", and %" PRIu32 " more", scene->silent - 1);
     }
+    add_service(scene);
     return say(scene, MST_JOB_SILENT, MST_JOB_TROUBLE, 1 + silent->who.heard_ms);
 }
 
@@ -498,25 +518,6 @@ static bool are_plain(struct scene *scene)
     mst_text_format(&scene->text, "%" PRIu32 " of %" PRIu32 " ranks run, without muster",
                     scene->plain, scene->job.expected);
     return say(scene, MST_JOB_PLAIN, MST_JOB_GOOD, 0);
-}
-
-/* The newest start of the service anew, if it is news. */
-static void add_service(struct scene *scene)
-{
-    const struct mst_items *history = &scene->status->history;
-
-    for (size_t i = history->count; i > 0; i--) {
-        const struct mst_item *incident = &history->items[i - 1];
-
-        if (incident->incident == MST_INCIDENT_SERVICE && incident->who.heard_ms < NEWS_MS) {
-            mst_text_add(&scene->text, "; ");
-            mst_story_sentence(&scene->text, incident);
-            mst_text_add(&scene->text, " ");
-            mst_span(&scene->text, incident->who.heard_ms);
-            mst_text_add(&scene->text, " ago");
-            return;
-        }
-    }
 }
 
 static void add_all_run(struct scene *scene)

@@ -323,8 +323,8 @@ static void durations(void **state)
     }
 }
 
-/* The service was started again a moment ago, and all ranks run. The sentence says both; a minute
- * later it is no news. */
+/* The service was started again a moment ago, and all ranks run, or one has not come back to it yet.
+ * The sentence says both; a minute later it is no news. */
 static void a_service_that_was_started_again_is_news(void **state)
 {
     struct stage stage;
@@ -337,6 +337,11 @@ static void a_service_that_was_started_again_is_news(void **state)
     stage.status.history = (struct mst_items){.items = &stage.incident, .count = 1};
     expect(&stage, "runs", "good", MST_INDEX_ANY,
            "all 4 ranks run for 3 min; the service was started again 2.1 s ago");
+    stage.members[2].who.state = MST_SILENT; /* it has not come back to it yet */
+    stage.members[2].who.heard_ms = 2100;
+    expect(&stage, "silent", "trouble", 2,
+           "rank 2 (#2) on b2 is silent for 2.1 s; the service was started again 2.1 s ago");
+    stage.members[2].who.state = MST_PRESENT;
     stage.incident.who.heard_ms = 60000;
     expect(&stage, "runs", "good", MST_INDEX_ANY, "all 4 ranks run for 3 min");
 }
