@@ -5,7 +5,7 @@
 
 static struct mst_alarm *alarm_of(struct mst_index_node *node)
 {
-    return MST_FOUND(node, struct mst_alarm, node);
+    return MST_CONTAINER_OR_NULL(node, struct mst_alarm, node);
 }
 
 uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms)

@@ -434,8 +434,8 @@ static const struct mst_effect *tell(struct mst_core *core, struct mst_waiter *w
 static struct mst_todo *next_todo(const struct mst_core *core)
 {
     MST_ASSERT(!core->current);
-    return MST_FOUND(mst_list_empty(&core->effects) ? NULL : core->effects.next, struct mst_todo,
-                     link);
+    return MST_CONTAINER_OR_NULL(mst_list_empty(&core->effects) ? NULL : core->effects.next,
+                                 struct mst_todo, link);
 }
 
 /* NULL: the next effect, if any, is no reply. */

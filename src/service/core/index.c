@@ -49,22 +49,22 @@ struct mst_index_node *mst_index_find(const struct mst_tree *index, uint64_t hig
 {
     const struct mst_index_node key = {.high = high, .low = low};
 
-    return MST_FOUND(mst_tree_find(index, &key), struct mst_index_node, node);
+    return MST_CONTAINER_OR_NULL(mst_tree_find(index, &key), struct mst_index_node, node);
 }
 
 struct mst_index_node *mst_index_from(const struct mst_tree *index, uint64_t high, uint64_t low)
 {
     const struct mst_index_node key = {.high = high, .low = low};
 
-    return MST_FOUND(mst_tree_at_or_after(index, &key), struct mst_index_node, node);
+    return MST_CONTAINER_OR_NULL(mst_tree_at_or_after(index, &key), struct mst_index_node, node);
 }
 
 struct mst_index_node *mst_index_first(const struct mst_tree *index)
 {
-    return MST_FOUND(mst_tree_first(index), struct mst_index_node, node);
+    return MST_CONTAINER_OR_NULL(mst_tree_first(index), struct mst_index_node, node);
 }
 
 struct mst_index_node *mst_index_next(const struct mst_index_node *entry)
 {
-    return MST_FOUND(mst_tree_next(&entry->node), struct mst_index_node, node);
+    return MST_CONTAINER_OR_NULL(mst_tree_next(&entry->node), struct mst_index_node, node);
 }

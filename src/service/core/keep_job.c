@@ -85,7 +85,7 @@ static uint64_t serial_before(const struct mst_job *job, const struct mst_host *
 static void keep_host(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
     struct mst_job *job = ctx;
-    struct mst_host *host = MST_FOUND(node, struct mst_host, named.in_list);
+    struct mst_host *host = MST_CONTAINER_OR_NULL(node, struct mst_host, named.in_list);
     struct mst_slice name = mst_archive_name(archive, &job->hosts, node);
 
     if (archive->loading && mst_archive_good(archive)) {
@@ -164,7 +164,7 @@ static void expect_whole(struct mst_archive *archive, const struct mst_job *job)
 static void keep_job(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
     struct mst_core *core = ctx;
-    struct mst_job *job = MST_FOUND(node, struct mst_job, named.in_list);
+    struct mst_job *job = MST_CONTAINER_OR_NULL(node, struct mst_job, named.in_list);
     struct mst_slice name = mst_archive_name(archive, &core->jobs, node);
 
     if (archive->loading && mst_archive_good(archive)) {
@@ -204,7 +204,7 @@ void mst_keep_jobs(struct mst_archive *archive, struct mst_core *core)
 static void keep_past(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
     struct mst_core *core = ctx;
-    struct mst_past *past = MST_FOUND(node, struct mst_past, named.in_list);
+    struct mst_past *past = MST_CONTAINER_OR_NULL(node, struct mst_past, named.in_list);
     struct mst_slice name = mst_archive_name(archive, &core->pasts, node);
 
     if (archive->loading && mst_archive_expect(archive, !mst_job_find(core, name))) {

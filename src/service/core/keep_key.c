@@ -77,7 +77,7 @@ static struct mst_key *find_by_revision(const struct mst_job *job, uint64_t revi
 static void keep_owned(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
     struct mst_session *session = ctx;
-    struct mst_key *key = MST_FOUND(node, struct mst_key, in_owner);
+    struct mst_key *key = MST_CONTAINER_OR_NULL(node, struct mst_key, in_owner);
     uint64_t revision = key ? key->revision : 0;
 
     mst_archive_u64(archive, &revision);

@@ -113,7 +113,7 @@ static struct mst_member *keep_place(struct mst_archive *archive, struct mst_job
 static void keep_ready(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
     struct mst_job *job = ctx;
-    struct mst_member *member = MST_FOUND(node, struct mst_member, in_ready);
+    struct mst_member *member = MST_CONTAINER_OR_NULL(node, struct mst_member, in_ready);
     uint32_t index = member ? member->index : 0;
 
     mst_archive_u32(archive, &index);
@@ -297,7 +297,7 @@ static void keep_node(struct mst_archive *archive, struct mst_session *session)
 static void keep_session(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
     struct mst_session *session =
-        keep_birth(archive, ctx, MST_FOUND(node, struct mst_session, in_job));
+        keep_birth(archive, ctx, MST_CONTAINER_OR_NULL(node, struct mst_session, in_job));
 
     if (!session) {
         return;

@@ -351,7 +351,7 @@ static void keep_place(struct mst_archive *archive, struct mst_job *job,
 static void keep_name(struct mst_archive *archive, void *ctx, struct mst_list *node)
 {
     struct mst_job *job = ctx;
-    struct mst_round_name *name = MST_FOUND(node, struct mst_round_name, named.in_list);
+    struct mst_round_name *name = MST_CONTAINER_OR_NULL(node, struct mst_round_name, named.in_list);
     struct mst_slice bytes = mst_archive_name(archive, &job->round_names, node);
 
     if (archive->loading && mst_archive_good(archive)) {

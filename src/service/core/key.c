@@ -34,12 +34,12 @@ static int order_change(const void *key, const struct mst_tree_node *node)
 
 static struct mst_key *key_of(struct mst_tree_node *node)
 {
-    return MST_FOUND(node, struct mst_key, node);
+    return MST_CONTAINER_OR_NULL(node, struct mst_key, node);
 }
 
 static struct mst_key *changed_of(struct mst_tree_node *node)
 {
-    return MST_FOUND(node, struct mst_key, change_node);
+    return MST_CONTAINER_OR_NULL(node, struct mst_key, change_node);
 }
 
 void mst_keyspace_init(struct mst_keyspace *space, const struct mst_core *core)

@@ -6,18 +6,19 @@
 
 struct mst_link *mst_link_first(const struct mst_core *core)
 {
-    return MST_FOUND(mst_index_first(&core->links), struct mst_link, node);
+    return MST_CONTAINER_OR_NULL(mst_index_first(&core->links), struct mst_link, node);
 }
 
 struct mst_link *mst_link_next(const struct mst_link *link)
 {
-    return MST_FOUND(mst_index_next(&link->node), struct mst_link, node);
+    return MST_CONTAINER_OR_NULL(mst_index_next(&link->node), struct mst_link, node);
 }
 
 struct mst_link *mst_link_find(const struct mst_core *core, struct mst_conn conn)
 {
     /* Ids are given one after the other: no hash spreads them better. */
-    return MST_FOUND(mst_table_find(&core->link_table, conn.id), struct mst_link, in_table);
+    return MST_CONTAINER_OR_NULL(mst_table_find(&core->link_table, conn.id), struct mst_link,
+                                 in_table);
 }
 
 struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn)

@@ -18,13 +18,13 @@
 
 static struct mst_member *at_place(struct mst_index_node *place)
 {
-    return MST_FOUND(place, struct mst_member, place);
+    return MST_CONTAINER_OR_NULL(place, struct mst_member, place);
 }
 
 struct mst_member *mst_member_fenced(struct mst_core *core, struct mst_token token)
 {
-    return MST_FOUND(mst_index_find(&core->fences, token.high, token.low), struct mst_member,
-                     fence);
+    return MST_CONTAINER_OR_NULL(mst_index_find(&core->fences, token.high, token.low),
+                                 struct mst_member, fence);
 }
 
 struct mst_member *mst_member_find(const struct mst_job *job, enum mst_role role, uint32_t index)
@@ -57,11 +57,11 @@ struct mst_member *mst_member_changed(const struct mst_job *job, uint32_t node, 
     struct mst_member *member;
 
     if (node == MST_NODE_NONE) {
-        return MST_FOUND(mst_index_from(&job->changes, revision, 0), struct mst_member,
-                         change_node);
+        return MST_CONTAINER_OR_NULL(mst_index_from(&job->changes, revision, 0), struct mst_member,
+                                     change_node);
     }
-    member = MST_FOUND(mst_index_from(&job->node_changes, node, revision), struct mst_member,
-                       node_change_node);
+    member = MST_CONTAINER_OR_NULL(mst_index_from(&job->node_changes, node, revision),
+                                   struct mst_member, node_change_node);
     return member && mst_member_node(member) == node ? member : NULL;
 }
 
@@ -77,7 +77,8 @@ bool mst_member_set_change(struct mst_member *member)
 
 struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revision)
 {
-    return MST_FOUND(mst_index_from(&job->faults, revision, 0), struct mst_member, seat.fault_node);
+    return MST_CONTAINER_OR_NULL(mst_index_from(&job->faults, revision, 0), struct mst_member,
+                                 seat.fault_node);
 }
 
 /* ---- places ---- */

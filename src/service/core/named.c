@@ -55,7 +55,7 @@ bool mst_named_added(const struct mst_named *named)
 
 void *mst_named_find(const struct mst_names *names, struct mst_slice name)
 {
-    return MST_FOUND(mst_tree_find(&names->tree, &name), struct mst_named, node);
+    return MST_CONTAINER_OR_NULL(mst_tree_find(&names->tree, &name), struct mst_named, node);
 }
 
 static void *in_list(const struct mst_names *names, struct mst_list *node)

@@ -13,7 +13,8 @@
 /* Of this node, or NULL. */
 static struct mst_session *in_node(struct mst_index_node *entry, uint32_t agent)
 {
-    return entry && entry->high == agent ? MST_FOUND(entry, struct mst_session, in_node) : NULL;
+    return entry && entry->high == agent ? MST_CONTAINER_OR_NULL(entry, struct mst_session, in_node)
+                                         : NULL;
 }
 
 static struct mst_session *first_of(const struct mst_job *job, uint32_t agent)

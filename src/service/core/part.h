@@ -23,15 +23,6 @@
 #include "service/core/index.h"
 #include "service/core/named.h"
 
-/* MST_CONTAINER of what a search returned: NULL stays NULL. */
-#define MST_FOUND(pointer, type, member)                                                           \
-    ((type *)mst_part_record((pointer), offsetof(type, member)))
-
-static inline void *mst_part_record(void *member, size_t offset)
-{
-    return member ? (char *)member - offset : NULL;
-}
-
 struct mst_core;
 struct mst_host;
 struct mst_job;

@@ -17,18 +17,18 @@ enum { OUTCOME_ROOM_MIN = 4 };
 
 struct mst_session *mst_session_find(struct mst_core *core, struct mst_token token)
 {
-    return MST_FOUND(mst_index_find(&core->sessions, token.high, token.low), struct mst_session,
-                     node);
+    return MST_CONTAINER_OR_NULL(mst_index_find(&core->sessions, token.high, token.low),
+                                 struct mst_session, node);
 }
 
 struct mst_session *mst_session_first(const struct mst_core *core)
 {
-    return MST_FOUND(mst_index_first(&core->sessions), struct mst_session, node);
+    return MST_CONTAINER_OR_NULL(mst_index_first(&core->sessions), struct mst_session, node);
 }
 
 struct mst_session *mst_session_next(const struct mst_session *session)
 {
-    return MST_FOUND(mst_index_next(&session->node), struct mst_session, node);
+    return MST_CONTAINER_OR_NULL(mst_index_next(&session->node), struct mst_session, node);
 }
 
 struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,

@@ -198,7 +198,7 @@ void mst_waiter_wait(struct mst_waiter *waiter, uint64_t bytes)
 
 static struct mst_waiter *waiting_of(struct mst_index_node *node)
 {
-    return MST_FOUND(node, struct mst_waiter, in_waiting);
+    return MST_CONTAINER_OR_NULL(node, struct mst_waiter, in_waiting);
 }
 
 struct mst_waiter *mst_waiter_first_few(const struct mst_link *link)

@@ -30,7 +30,7 @@ void mst_watch_prefixes_init(struct mst_tree *tree)
 
 static struct mst_prefix *prefix_of(struct mst_tree_node *node)
 {
-    return MST_FOUND(node, struct mst_prefix, node);
+    return MST_CONTAINER_OR_NULL(node, struct mst_prefix, node);
 }
 
 struct mst_prefix *mst_watch_first_prefix(const struct mst_keyspace *space)
@@ -86,7 +86,9 @@ static struct mst_waiter *watcher_of(const struct mst_job *job, uint32_t node)
 {
     struct mst_index_node *entry = mst_index_from(&job->watching_nodes, node, 0);
 
-    return entry && entry->high == node ? MST_FOUND(entry, struct mst_waiter, watch.in_node) : NULL;
+    return entry && entry->high == node
+               ? MST_CONTAINER_OR_NULL(entry, struct mst_waiter, watch.in_node)
+               : NULL;
 }
 
 /* ---- cursors ---- */
