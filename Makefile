@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 SCENARIOS = cluster|worker|coordinator
 DESTDIR ?=
 
-.PHONY: all deps build test scenarios pictures demo bench sim soak soak-preempt hangs interop tidy valgrind fuzz nightly install package wheel apidoc uninstall clean
+.PHONY: all deps build test scenarios pictures demo bench sim soak soak-preempt hangs interop tidy valgrind fuzz nightly install package image wheel apidoc uninstall clean
 
 all: build
 
@@ -98,6 +98,11 @@ package: deps
 	@tools/deps --package
 	@tools/package
 	@tools/package --try
+
+# The container's image, built and tried without a registry (minutes).
+image: deps
+	@tools/deps --image
+	@tools/image
 
 # The Python package with the library and the program inside, and its source, in dist.
 wheel: deps
