@@ -15,7 +15,7 @@ import subprocess
 
 import pytest
 
-from conftest import MUSTER, ROOT, WAIT_S
+from conftest import MUSTER, ROOT, WAIT_S, sanitized
 from wire import OK
 
 UNIT = ROOT / "packaging/systemd/muster.service"
@@ -130,3 +130,57 @@ def test_systemd_takes_the_unit(tmp_path):
     done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", there],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-300:]
+
+
+# A machine that boots has nothing but /usr of this one. What it would do about its network and its disks is left out.
+BOOT = ("systemd-nspawn", "--quiet", "--directory=/", "--volatile=yes", "--private-network", "--register=no",
+        "--keep-unit", "--console=read-only", "--boot")
+LEFT_OUT = ("nftables", "systemd-networkd", "systemd-networkd-wait-online")
+WORDS = ["systemd.unit=story.service", "systemd.firstboot=off", *(f"systemd.mask={unit}.service" for unit in LEFT_OUT)]
+
+STORY = """[Service]
+Type=oneshot
+ExecStart=/bin/sh -c "/bin/sh /story/told >/story/said 2>&1"
+ExecStopPost=/bin/systemctl poweroff --force
+"""
+TOLD = """
+export MUSTER_ADDR=127.0.0.1:7777 MUSTER_SECRET_FILE=/etc/muster/secret
+shows() { systemctl show muster --property "$1"; }
+touch /story/booted
+systemctl start muster || journalctl --unit muster --no-pager
+shows StatusText
+pid=$(systemctl show muster --property MainPID --value)
+grep -e CapEff -e NoNewPrivs "/proc/$pid/status"
+/opt/muster key put k kept --job j
+kill -9 "$pid"
+/opt/muster key get k --job j
+shows NRestarts
+systemctl stop muster
+shows Result
+"""
+
+
+def test_systemd_starts_the_unit_and_starts_it_again(tmp_path):
+    """A real systemd starts the unit, in a container. The service reports what it serves, and has no capability. It is
+    killed: systemd starts it again, and what was written is there. It is stopped, and ends well."""
+    if not shutil.which(BOOT[0]) or os.geteuid() != 0 or sanitized():
+        pytest.skip("systemd-nspawn (tools/deps --test) boots for root, and the unit's sandbox is for no sanitizer")
+    story, unit, secret = tmp_path / "story", tmp_path / "muster.service", tmp_path / "secret"
+    story.mkdir()
+    (story / "told").write_text(TOLD)
+    (tmp_path / "story.service").write_text(STORY)
+    unit.write_text(UNIT.read_text().replace("/usr/bin/muster", "/opt/muster"))
+    secret.write_text("5" * 64)
+    secret.chmod(0o400)
+    there = {MUSTER: "/opt/muster", secret: "/etc/muster/secret", unit: "/etc/systemd/system/muster.service",
+             tmp_path / "story.service": "/etc/systemd/system/story.service"}
+    done = subprocess.run(
+        [*BOOT, f"--bind={story}:/story", *(f"--bind-ro={here}:{at}" for here, at in there.items()),
+         *WORDS],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        timeout=2 * WAIT_S, check=False)
+    if not (story / "booted").exists():
+        pytest.skip(f"systemd does not boot here: {done.stdout.strip()[-200:]}")
+    assert (story / "said").read_text().splitlines() == [
+        "StatusText=serving on 0.0.0.0:7777", "CapEff:\t0000000000000000", "NoNewPrivs:\t1", "kept", "NRestarts=1",
+        "Result=success"]
