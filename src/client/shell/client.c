@@ -270,7 +270,6 @@ static muster_status fill_client(struct muster_client *client, struct mst_lib_wa
     client->fixed_size = wanted->open.size != 0 && wanted->open.min_size == wanted->open.size;
     client->log = wanted->options.log;
     client->log_ctx = wanted->options.log_ctx;
-    client->opened_ns = mst_lib_now_ns();
     client->caller_event = mst_system_event();
     client->background_event = client->caller_event < 0 ? -1 : mst_system_alarm();
     if (client->background_event < 0) {
@@ -489,10 +488,12 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
 static muster_status open_client(struct muster_client *client, struct mst_lib_wanted *wanted,
                                  int64_t timeout_ms, struct muster_error *err)
 {
-    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, STANDARD_OPEN_NS);
     enum mst_role role = wanted->open.role;
     muster_status status = MUSTER_OK;
+    uint64_t deadline_ns;
 
+    client->opened_ns = mst_lib_now_ns();
+    deadline_ns = mst_lib_deadline_ns(timeout_ms, STANDARD_OPEN_NS);
     client->caller_event = -1;
     client->background_event = -1;
     client->call_event = -1;
