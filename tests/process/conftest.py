@@ -5,6 +5,7 @@ it looks again after a pause."""
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -62,6 +63,41 @@ def sanitized():
     return b"__asan_init" in program or b"__tsan_init" in program
 
 
+class Lateness:
+    """How late a busy machine is with anything: the longest that a program took from its start to its
+    end, of those that were started one after the other."""
+
+    def __init__(self):
+        self.longest_s, self.began = 0.0, None
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._measure)
+        self.thread.start()
+
+    def _measure(self):
+        while not self.over.wait(5 * PAUSE_S):
+            self.began = time.monotonic()
+            subprocess.run([str(MUSTER), "--version"], stdout=subprocess.DEVNULL, check=True)
+            self.longest_s, self.began = self.so_far_s(), None
+
+    def so_far_s(self):
+        """With the one that has not ended."""
+        began = self.began
+        return max(self.longest_s, time.monotonic() - began if began else 0.0)
+
+    def spare_s(self):
+        """What a limit that is short gives to a busy machine: several processes wait, one for the other."""
+        return 5 * self.so_far_s()
+
+    def end(self):
+        self.over.set()
+        self.thread.join()
+
+
+def holds(line, words):
+    """Whether a line has all of these; a word may be a pattern."""
+    return all(word.search(line) if isinstance(word, re.Pattern) else word in line for word in words)
+
+
 class Lines:
     """What a process says, line by line; waiting for one does not lose the others."""
 
@@ -85,7 +121,7 @@ class Lines:
         """The count-th line that holds all the words. `meanwhile` is called again and again."""
 
         def found():
-            return [line for line in self.lines if all(word in line for word in words)]
+            return [line for line in self.lines if holds(line, words)]
 
         deadline = time.monotonic() + patience_s
         with self.changed:
@@ -98,7 +134,7 @@ class Lines:
 
     def having(self, *words):
         with self.changed:
-            return [line for line in self.lines if all(word in line for word in words)]
+            return [line for line in self.lines if holds(line, words)]
 
 
 # At its end a process with the address sanitizer stops its own threads, to look for what they have
@@ -271,6 +307,13 @@ def muster(env):
         return done
 
     return run
+
+
+@pytest.fixture
+def lateness():
+    measure = Lateness()
+    yield measure
+    measure.end()
 
 
 @pytest.fixture

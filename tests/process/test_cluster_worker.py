@@ -198,7 +198,7 @@ def test_what_is_printed_is_no_answer(cluster, place):
 
 
 @PLACES
-def test_a_long_one_is_cancelled_with_its_series_34(cluster, hold, place):
+def test_a_long_one_is_cancelled_with_its_series_34(cluster, hold, place, lateness):
     """A closure runs for a minute and looks whether it is cancelled; another one fails. join gets
     the error within 2 s, the long one is cancelled, and the next ones work. [cluster]"""
     driver = cluster(2)
@@ -210,13 +210,13 @@ def test_a_long_one_is_cancelled_with_its_series_34(cluster, hold, place):
     began = time.monotonic()
     status, text = driver.ask("join", 25000)
     assert status == "MUSTER_EFAILED" and "broken" in text
-    assert time.monotonic() - began < SOON_S
+    assert time.monotonic() - began < SOON_S + lateness.spare_s()
     assert driver.ask("fetch", "long", 0)[0] == "MUSTER_ECANCELLED"
     assert driver.call(f"{place}add", 1, 1) == ["2"]
     driver.end()
 
 
-def test_who_ignores_it_in_a_child_is_killed_35(cluster, hold):
+def test_who_ignores_it_in_a_child_is_killed_35(cluster, hold, lateness):
     """A closure runs for a minute and never looks whether it is cancelled; another one fails. The
     first is made to stop after the grace time; join returns soon after that. [cluster]"""
     driver = cluster(2, driver=GRACE)
@@ -225,7 +225,7 @@ def test_who_ignores_it_in_a_child_is_killed_35(cluster, hold):
     driver.schedule("bad", "fail", 5, "broken")
     began = time.monotonic()
     assert driver.ask("join", 25000)[0] == "MUSTER_EFAILED"
-    assert time.monotonic() - began < SOON_S
+    assert time.monotonic() - began < SOON_S + lateness.spare_s()
     assert driver.ask("fetch", "deaf", 0)[0] == "MUSTER_ECANCELLED"
     assert driver.call("child.add", 1, 1) == ["2"]
     assert driver.counts()["present"] == "2"
@@ -274,7 +274,7 @@ def test_who_ignores_its_limit_here_costs_one_worker_and_no_more(cluster, hold):
     driver.end()
 
 
-def test_ten_are_cancelled_38(cluster, hold):
+def test_ten_are_cancelled_38(cluster, hold, lateness):
     """Ten closures sleep on two workers and all are cancelled; then again, and what is finished,
     and what never was. All end as cancelled within 2 s, the workers are idle, no process is
     left. The rest has no effect. [cluster]"""
@@ -289,7 +289,7 @@ def test_ten_are_cancelled_38(cluster, hold):
         driver.ask("cancel", f"s{number}")
     for number in range(10):
         assert driver.ask("fetch", f"s{number}", 25000)[0] == "MUSTER_ECANCELLED"
-    assert time.monotonic() - began < SOON_S
+    assert time.monotonic() - began < SOON_S + lateness.spare_s()
     driver.ask("cancel", "s0")  # twice: no effect
     assert driver.call("add", 1, 1) == ["2"]
     assert driver.counts()["running"] == "0"

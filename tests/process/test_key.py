@@ -379,7 +379,7 @@ def test_a_killed_command_harms_nobody(either_service, muster, spawn, number):
 
 
 NOW = "300ms"
-BELATED_S = 1.5  # a slow machine, and less than the two seconds for names and a farewell
+BELATED_S = 1.5  # less than the two seconds for names and a farewell
 LIMITED = [
     ("key", "get", "k", "--wait", "60s"), ("key", "put", "k", "v"), ("key", "insert", "k", "v"),
     ("key", "cas", "k", "0", "v"), ("key", "add", "n"), ("key", "append", "k", "v"),
@@ -388,15 +388,16 @@ LIMITED = [
 ]
 
 
-def ended_in_time(processes, began, seconds):
-    """Each at 124, and no later than that, by this clock."""
+def ended_in_time(processes, began, seconds, lateness):
+    """Each at 124, and no later than that, by this clock; on a busy machine, than it lets a process."""
     for process in processes:
         code = process.wait()
         assert code == 124, (process.process.args, code, process.log.lines)
-    assert time.monotonic() - began < seconds
+    took = time.monotonic() - began
+    assert took < seconds + lateness.spare_s(), (took, lateness.so_far_s())
 
 
-def test_a_timeout_holds_whatever_the_service_does(serve, muster, spawn):
+def test_a_timeout_holds_whatever_the_service_does(serve, muster, spawn, lateness):
     """`--timeout` is given, and the service stands still, before the command connects or later.
     At that time, or half a second later, it ends with 124 and one line; of every command that
     has the flag."""
@@ -409,13 +410,14 @@ def test_a_timeout_holds_whatever_the_service_does(serve, muster, spawn):
     service.signal(signal.SIGSTOP)
     began = time.monotonic()
     limited = [spawn(*words, "--timeout", NOW) for words in LIMITED]
-    ended_in_time(limited, began, 0.3 + 2 * BELATED_S)  # a dozen of them
+    ended_in_time(limited, began, 0.3 + 2 * BELATED_S, lateness)  # a dozen of them
     for one in limited:
         (line,) = one.log.lines
-        assert re.search(r"no service at .* after [0-2]\.\d s \(", line), line
+        after = float(re.search(r"no service at .* after (\d+\.\d) s \(", line)[1])
+        assert after < 3 + lateness.spare_s(), line
 
 
-def test_a_timeout_holds_where_the_service_stops_in_the_middle(serve, spawn):
+def test_a_timeout_holds_where_the_service_stops_in_the_middle(serve, spawn, lateness):
     """`--timeout` is given, and the service stands still, before the command connects or later.
     At that time, or half a second later, it ends with 124 and one line; of every command that
     has the flag."""
@@ -423,18 +425,18 @@ def test_a_timeout_holds_where_the_service_stops_in_the_middle(serve, spawn):
     waiting = [words for words in LIMITED if words[1] in ("get", "wait", "watch", "b", "r")]
     assert len(waiting) == 5
     began = time.monotonic()
-    there = [spawn(*words, "--timeout", "2s") for words in waiting]
+    there = [spawn(*words, "--timeout", "4s") for words in waiting]
     service.log.wait_for("connection-accepted", count=len(there))
     service.signal(signal.SIGSTOP)
-    ended_in_time(there, began, 2 + BELATED_S)
+    ended_in_time(there, began, 4 + BELATED_S, lateness)
 
 
-def test_a_timeout_holds_while_a_value_is_read(service, muster, spawn):
+def test_a_timeout_holds_while_a_value_is_read(service, muster, spawn, lateness):
     """`--timeout` is given, and stdin does not end, from which a value is read. The command ends
     with 124, and nothing is written."""
     began = time.monotonic()
     reading = spawn("key", "put", "k", "-", "--timeout", NOW, stdin=subprocess.PIPE)
-    ended_in_time([reading], began, 0.3 + BELATED_S)
+    ended_in_time([reading], began, 0.3 + BELATED_S, lateness)
     assert reading.log.lines == ["muster key: no end of the value on stdin within --timeout; nothing is written"]
     refused(muster("key", "get", "k"))
     assert said(muster("key", "put", "k", "-", "--timeout", "60s", input="v")) == ""

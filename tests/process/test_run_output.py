@@ -75,7 +75,7 @@ def test_the_users_choice_of_pythons_buffer_stays(muster, env):
 
 @needs_terminal
 @needs_tqdm
-def test_bars_and_unfinished_lines_of_four_ranks_are_seen(terminal, tmp_path):  # noqa: F811
+def test_bars_and_unfinished_lines_of_four_ranks_are_seen(terminal, tmp_path, lateness):  # noqa: F811
     """Four ranks draw a tqdm bar and print a line without newline and flush, on a terminal. All
     eight are seen within half a second, each in a row of its own under its label; lines that end
     go above them. With `--tee` the files have byte for byte what was written."""
@@ -97,7 +97,7 @@ def test_bars_and_unfinished_lines_of_four_ranks_are_seen(terminal, tmp_path):  
         took.append(when - began)
         rows = screen.screen()
         assert [len([row for row in rows if bar in row]) for bar in bars] == [1] * 4, rows
-    assert min(took) < SEEN_S, took
+    assert min(took) < SEEN_S + lateness.spare_s(), took
     (tmp_path / f"go-{STEPS}").touch()
     assert screen.ended() == 0, screen.everything()
     lines = screen.everything()

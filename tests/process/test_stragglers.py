@@ -69,14 +69,14 @@ def named(run):
 
 
 @pytest.mark.parametrize("way, work", [("barrier", "waits"), ("section", "sections")])
-def test_the_slow_rank_of_eight_is_named(pace, muster, way, work):
+def test_the_slow_rank_of_eight_is_named(pace, muster, way, work, lateness):
     """Of 8 ranks that meet in each step, in muster or elsewhere with sections around their work, one
     works 30 % longer. It alone is named by status, log, `muster why` and metrics, with what its work
     takes; within 20 steps and the time of a renewal."""
     run = pace(way, 5, 30, "--http", "localhost:0")
     status, step = named(run)
     assert status["stragglers"] == [5]
-    assert step <= 20 + 2000 // COMPUTE_MS, step
+    assert step <= 20 + (2 + lateness.spare_s()) * 1000 / COMPUTE_MS, step
     ranks = progress(status)
     assert sorted(ranks) == list(range(SIZE))
     assert [index for index, of in ranks.items() if of["straggler"]] == [5]
