@@ -23,6 +23,7 @@ from restarting import Job
 from running import until, wait_gone
 from test_discover import LAUNCHERS, MPI, installed
 from test_faults import held_at_its_exit
+from test_hang import HARD_MS, HARD_SAID, SOFT_MS, SOFT_SAID
 from test_serve import resident
 
 RANK = BUILD / "tests" / "process" / "ranks" / "restart"
@@ -275,7 +276,7 @@ def test_signals_to_a_whole_step_do_not_end_the_helper(hand):
     hand.end(again, mark)
 
 
-HANG = {"MUSTER_SOFT_TIMEOUT": "1s", "MUSTER_HARD_TIMEOUT": "2s", "MUSTER_GRACE": "30s"}
+HANG = {"MUSTER_SOFT_TIMEOUT": f"{SOFT_MS}ms", "MUSTER_HARD_TIMEOUT": f"{HARD_MS}ms", "MUSTER_GRACE": "30s"}
 
 
 def test_stopped_rank_is_found_and_ended_by_its_helper_28(hand):
@@ -287,13 +288,13 @@ def test_stopped_rank_is_found_and_ended_by_its_helper_28(hand):
     gone = os.pidfd_open(ranks[1].pid)
     os.kill(ranks[1].pid, signal.SIGSTOP)
     said = hand.ranks[1].log
-    said.wait_for(f"muster agent (#1): process {ranks[1].pid} made no progress for 1.",
-                  "stopped by a signal; all ranks are interrupted")  # fmt: skip
+    said.wait_for(f"muster agent (#1): process {ranks[1].pid} made no", SOFT_SAID,
+                  "stopped by a signal; all ranks are interrupted")
     hand.wait("told", 2, mark)
     again = hand.entered(2, mark, size=2)
     assert {event.pid for event in again} == {ranks[0].pid, ranks[2].pid}
     wait_gone(gone)
-    said.wait_for(f"process {ranks[1].pid} made no progress for 2.", ": it is ended")
+    said.wait_for(f"process {ranks[1].pid} made no", HARD_SAID, ": it is ended")
     hand.service.log.wait_for("member-lost #1", "cause=hard-timeout", "code=15")
     hand.end(again, mark)
 
@@ -317,7 +318,7 @@ def test_while_the_service_is_away_the_helper_ends_nobody(hand, pass_time):
     mark = hand.mark()
     hand.service.signal(signal.SIGSTOP)
     hand.order(ranks[1:], "block read")
-    hand.ranks[1].log.wait_for("muster agent (#1)", "made no progress for 1.")
+    hand.ranks[1].log.wait_for("muster agent (#1)", SOFT_SAID)
     pass_time(4500)
     hand.service.signal(signal.SIGCONT)
     again = hand.entered(2, mark, generation=2)

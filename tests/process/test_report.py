@@ -119,7 +119,7 @@ def test_a_signal_is_the_first_cause(run, path):
 def test_a_hang_is_the_first_cause(run, path):
     """A rank hangs. It is the first cause of the report."""
     job = run(2, "--max-restarts", 0, "--report", path, "--grace", "400ms", "--lease", "60s",
-              variables={"MUSTER_SOFT_TIMEOUT": "1s", "MUSTER_HARD_TIMEOUT": "1800ms",
+              variables={"MUSTER_SOFT_TIMEOUT": "2s", "MUSTER_HARD_TIMEOUT": "4s",
                          "MUSTER_GRACE": "400ms"})
     job.entered()
     job.order(1, 1, "kill 19")

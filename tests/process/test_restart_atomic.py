@@ -17,6 +17,7 @@ import pytest
 from conftest import BUILD
 from running import wait_gone
 from restarting import Job, pids, settle
+from test_hang import said
 
 RANK = BUILD / "tests" / "process" / "unwind_rank"
 # How long a section lasts after all others have been interrupted.
@@ -144,7 +145,7 @@ def test_who_swallows_it_for_ever_is_ended_67(job):
     job.order(ranks[:1], "deaf 0")
     job.wait("blocked", 1, mark)
     job.order(ranks[1:], "fail and the other one never heeds it")
-    job.runner.log.wait_for(f"(#0, pid {ranks[0].pid})", "no progress for 2.", meanwhile=job.drain)
+    job.runner.log.wait_for(f"(#0, pid {ranks[0].pid})", said("no progress for", HARD_MS), meanwhile=job.drain)
     wait_gone(gone)
     again = settle(job, 2, mark)
     assert pids(again) & pids(ranks) == {ranks[1].pid}

@@ -37,7 +37,7 @@ static bool is(const char *name)
 
 static void beats(muster_restart *restart, int each_ms)
 {
-    for (int ms = 0; ms < 3 * soft_ms; ms += each_ms) {
+    for (int ms = 0; ms < 2 * soft_ms; ms += each_ms) {
         (void)!muster_restart_ping(restart);
         pass(each_ms);
     }
@@ -62,7 +62,7 @@ static void hang(muster_restart *restart)
         beats(restart, BEAT_MS);
     } else if (is("section")) {
         (void)!muster_restart_section_begin(restart, "checkpoint", -1);
-        pass(3 * soft_ms);
+        pass(2 * soft_ms);
         (void)!muster_restart_section_end(restart);
     } else if (is("frozen")) {
         pthread_t thread;
@@ -131,7 +131,7 @@ static muster_status loop(muster_restart *restart, void *arg)
             return MUSTER_OK;
         }
         if (now && is("frozen") && !hangs) {
-            pass(soft_ms / 4);
+            pass(soft_ms / 2); /* the culprit is to stand in the barrier first */
         }
         if (status == MUSTER_OK) {
             status = meet(hangs && now);
