@@ -251,13 +251,21 @@ def test_of_many_faults_the_rest_is_one_number(run, env):
     orders = [f"order-{index}-{rank['generation']}" for index, rank in ranks.items()]
     for order in orders[1:]:
         assert wire.put(order, "fail 7 nan").status == OK
+
+    def told():
+        """How many faults were said one by one, and the numbers of the others."""
+        return len(job.log.having(") failed: code 7: nan")), [
+            int(re.search(r": and (\d+) more faults?$", line)[1]) for line in job.log.having("muster run: and ")]
+
+    def all_but_one():
+        said, more = told()
+        return wire.renew().status == OK and said + sum(more) == MANY - 1
+
     # With the last rank the generation ends, and with it what has not been heard of its faults.
-    job.log.wait_for(") failed: code 7: nan", count=LINES)
+    until(all_but_one, lambda: "\n".join(job.log.lines))
     assert wire.put(orders[0], "fail 7 nan").status == OK
     job.all_well(job.entered(2))
-    said = len(job.log.having(") failed: code 7: nan"))
-    more = [int(re.search(r": and (\d+) more faults?$", line)[1])
-            for line in job.log.having("muster run: and ")]
+    said, more = told()
     assert LINES <= said <= said + sum(more) <= MANY and len(more) <= MANY // LINES, job.log.lines
     assert said > LINES or sum(more) > 1, job.log.lines
     assert not job.log.having(" 1 more faults")
