@@ -237,7 +237,7 @@ def test_a_killed_service_of_one_ends_its_program(env, started):
 def test_all_ranks_of_a_large_job_start_at_once(env, started):
     """Sixty-four ranks start at once, and one is killed while the service starts. There is one
     service, and all are in one generation."""
-    start = lambda rank: by_hand(env, started, rank, 64, MUSTER_LEASE="3s")
+    start = lambda rank: by_hand(env, started, rank, 64, MUSTER_LEASE="6s")
     doomed = start(0)
     ranks = [start(rank) for rank in range(1, 63)]
     doomed.kill()

@@ -831,7 +831,7 @@ sys.stdin.read()
 def test_a_killed_member_is_counted_as_lost_by_its_lease(http):
     """A member is killed where no agent reports it. One loss by its lease is counted, and one
     member is lost."""
-    service = http("--lease", "3s")
+    service = http("--lease", "6s")
     rank = subprocess.Popen([sys.executable, "-c", MEMBER, service.address], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, env={"PYTHONPATH": str(ROOT / "tests/process")})
     assert rank.stdout.readline() == b"up\n"  # which may take longer than the other's lease

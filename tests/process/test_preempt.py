@@ -29,6 +29,7 @@ def job(env, started, serve):
 
     def make(size, *flags, **settings):
         make.service = serve(*flags)
+        settings = {"MUSTER_PREEMPT_AGREE_TIMEOUT": "60s", **settings}  # longer than a busy machine stands still
         ranks = [start(env, started, make.service, size, i, **settings) for i in range(size)]
         for rank in ranks:
             rank.out.wait_for("ready")

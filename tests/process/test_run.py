@@ -4,6 +4,7 @@
 behaviour: run / What ranks get
 """
 
+import errno
 import json
 import os
 import pty
@@ -86,8 +87,8 @@ def test_ranks_get_the_variables_of_torchrun(muster):
         }
         assert rank["MUSTER_ADDR"].startswith("unix:") and rank["MUSTER_ADDR"].endswith("vars.sock")
     assert ranks[0]["MASTER_PORT"] == ranks[1]["MASTER_PORT"]
-    with socket.socket() as port:
-        port.bind(("127.0.0.1", int(ranks[0]["MASTER_PORT"])))
+    with socket.socket() as port:  # not to bind it: the end of a connection of another program may keep it
+        assert port.connect_ex(("127.0.0.1", int(ranks[0]["MASTER_PORT"]))) == errno.ECONNREFUSED
 
 
 def test_threads_are_limited_when_there_are_several_ranks(muster, env):
@@ -643,10 +644,14 @@ def test_status_says_why_it_restarted_when_the_replacement_is_there(run, muster,
     """A killed rank was replaced, and the others took the new process in by a growth a moment
     later. `muster status` still says why the job restarted: a growth has no reason of its own.
     [generations / Faults of a generation]"""
-    page = tmp_path / "http.sock"
-    job = run(3, "--http", f"unix:{page}")
-    os.kill(job.entered()[1]["pid"], signal.SIGKILL)
+    page, held = tmp_path / "http.sock", tmp_path / "held"
+    script = 'while [ -e "$0" ]; do sleep 0.01; done; exec "$1"'
+    job = run(3, "--http", f"unix:{page}", rank=("sh", "-c", script, held, RANK))
+    before = job.entered()
+    held.touch()  # the replacement is not among the others before they go on
+    os.kill(before[1]["pid"], signal.SIGKILL)
     job.entered(2, 2)
+    held.unlink()
     after = job.entered(3)
     assert len(after) == 3 and {rank["generation"] for rank in after.values()} == {3}
     done = muster("status", "-j", job.job)
