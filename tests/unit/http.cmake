@@ -5,3 +5,4 @@ mst_test(pressure_test SOURCES pressure_test.c ${CMAKE_SOURCE_DIR}/src/service/s
     LINK mst_base mst_panic_abort PkgConfig::libuv)
 mst_test(http_test SOURCES http_test.c LINK mst_server mst_panic_abort)
 mst_test(log_json_test SOURCES log_json_test.c LINK mst_server mst_panic_abort)
+mst_test(http_places_test SOURCES http_places_test.c LINK mst_server mst_panic_abort)

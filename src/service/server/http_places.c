@@ -85,16 +85,34 @@ static struct mst_http_place *oldest(const struct mst_list *list, const struct m
     return NULL;
 }
 
-static void make_room(struct mst_http_places *places, const struct mst_http_place *like,
-                      uint64_t now_ns)
+/* Of this peer; NULL: of all peers. */
+static struct mst_http_place *chosen(const struct mst_http_places *places,
+                                     const struct mst_http_place *like, uint64_t now_ns)
 {
     struct mst_http_place *idle = oldest(&places->stages[MST_HTTP_PLACE_IDLE], like);
     struct mst_http_place *answering = oldest(&places->stages[MST_HTTP_PLACE_ANSWERING], like);
 
-    if (idle && (!answering || now_ns - idle->since_ns >= FRESH_NS)) {
-        let_go(places, idle);
-    } else if (answering) {
-        let_go(places, answering);
+    return idle && (!answering || now_ns - idle->since_ns >= FRESH_NS) ? idle : answering;
+}
+
+static void make_room(struct mst_http_places *places, const struct mst_http_place *newcomer,
+                      uint64_t now_ns)
+{
+    const unsigned own = count_of(places, newcomer);
+    struct mst_http_place *goes = NULL;
+
+    if (own >= places->each_most) {
+        goes = chosen(places, newcomer, now_ns);
+    } else if (places->count >= places->most) {
+        goes = chosen(places, NULL, now_ns);
+        if (goes && count_of(places, goes) < own) {
+            struct mst_http_place *instead = chosen(places, newcomer, now_ns);
+
+            goes = instead ? instead : goes;
+        }
+    }
+    if (goes) {
+        let_go(places, goes);
     }
 }
 
@@ -121,11 +139,7 @@ struct mst_http_place *mst_http_place_open(struct mst_http_places *places, int f
     place->fd = fd;
     name_peer(place, peer);
     pthread_mutex_lock(&places->lock);
-    if (count_of(places, place) >= places->each_most) {
-        make_room(places, place, now_ns);
-    } else if (places->count >= places->most) {
-        make_room(places, NULL, now_ns);
-    }
+    make_room(places, place, now_ns);
     enter(places, place, MST_HTTP_PLACE_IDLE, now_ns);
     places->count++;
     pthread_mutex_unlock(&places->lock);

@@ -12,7 +12,9 @@
  * one deadline, whatever comes meanwhile. Where there is no place, or an address has its share, the
  * connection goes that was IDLE longest (it may be in the middle of a head), if that is a second at
  * least: a probe that has just connected is not the one to go. Else the one goes that has been
- * ANSWERING longest, else the one IDLE longest. One that goes is shut down: libmicrohttpd sees its
+ * ANSWERING longest, else the one IDLE longest. If its address has fewer places than that of the
+ * newcomer, one of the latter goes: who comes again and again takes no probe's place, however long
+ * that one waits for a processor. One that goes is shut down: libmicrohttpd sees its
  * end and closes it. It does not see the end of a suspended one, which therefore never goes; the
  * user of this module bounds how many are ASKING, and for how long.
  *
