@@ -9,6 +9,8 @@ import re
 import select
 import socket
 import time
+import urllib.error
+import urllib.request
 
 from conftest import BUILD, WAIT_S, pause
 
@@ -115,8 +117,21 @@ def trained(run, steps):
     run.out.wait_for(" result ")
 
 
+def read(url):
+    """What the service says there. Its loop may answer too late on a busy machine: 503."""
+    def answer():
+        try:
+            with urllib.request.urlopen(url, timeout=WAIT_S) as said:
+                return said.read().decode()
+        except urllib.error.HTTPError as error:
+            assert error.code == 503, (url, error)
+            return None
+
+    return until(answer)
+
+
 def status_at(path):
-    """What the service that was given --http unix:PATH says; None: it is not there."""
+    """What the service that was given --http unix:PATH says; None: it is not there, or answers too late."""
     asking = http.client.HTTPConnection("service", timeout=WAIT_S)
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as asking.sock:
         try:

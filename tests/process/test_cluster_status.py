@@ -11,7 +11,7 @@ import re
 import pytest
 
 from clusters import LONG_LEASE_S, Driver, Hold, Worker
-from running import until
+from running import read, until
 from test_http import Http
 from wire import OK, Wire
 
@@ -43,7 +43,7 @@ def told(serve):
 
 
 def clusters_of(service):
-    return json.loads(service.http.get("/status.json")[2])["clusters"]
+    return json.loads(read(service.http.url + "/status.json"))["clusters"]
 
 
 def test_status_says_why_a_closure_is_not_running(told, muster):

@@ -137,7 +137,7 @@ def test_a_program_that_closes_all_descriptors_is_told(serve, env, started, tmp_
         more["MUSTER_SECRET_FILE"] = str(tmp_path / "secret")
         (tmp_path / "secret").write_bytes(os.urandom(32))
         (tmp_path / "secret").chmod(0o600)
-    service = serve("--addr", "127.0.0.1:0", "--lease", "2s", **{"env": {**env, **more}})
+    service = serve("--addr", "127.0.0.1:0", "--lease", "4s", **{"env": {**env, **more}})
     address = service.address.replace("127.0.0.1", "localhost") if how == "name" else service.address
     if how == "alone":
         address, more["MUSTER_PROGRAM"] = "", str(MUSTER)

@@ -106,7 +106,7 @@ def test_a_death_on_a_full_disk_is_told_when_there_is_room(spawn, muster, env,
     ranks = job.entered()
 
     def members():
-        return {member["index"]: member for member in status_at(http)["members"]
+        return {member["index"]: member for member in until(lambda: status_at(http))["members"]
                 if member["role"] == "rank"}
 
     wire = Wire(f"unix:{small_disk}/{job.job}.sock")

@@ -26,7 +26,7 @@ import pytest
 
 from conftest import MUSTER, ROOT, WAIT_S, free_port, pause, sanitized
 from exposition import parse
-from running import Run, until
+from running import Run, read, until
 from wire import OK, Reply, Wire, field
 
 STUCK_S = 5  # MST_HTTP_STUCK_MS
@@ -53,7 +53,7 @@ class Http:
             return error.code, error.headers, error.read().decode()
 
     def metrics(self):
-        return parse(self.get("/metrics")[2])
+        return parse(read(self.url + "/metrics"))
 
     def until(self, holds):
         """Asks until the metrics are as they should be: what changes them is already on its way."""

@@ -554,10 +554,10 @@ def test_a_cut_cable_costs_the_ranks_of_that_node_40(cluster, digest, folder):  
     others go on without. When the cable is back the node kills its ranks, says so, and comes
     back as a newcomer, for which rank 0 waits. The result is the same.
     [Nodes that come and go] [restart]"""
-    nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder], "--lease", SHORT_LEASE, *ALONE,
+    nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder], "--lease", f"{LONG_LEASE_S}s", *ALONE,
                   CHARLM_HOLD=f"{HOLD},{STEPS // 2}")
     nodes.on[0].out.wait_for(" holding ")
-    losses = Losses(nodes.socket(), nodes.job, SHORT_LEASE_S)
+    losses = Losses(nodes.socket(), nodes.job, LONG_LEASE_S)
     cluster.cable(2, "down")
     nodes.on[0].out.wait_for("entered generation=2", "size=4")
     cluster.cable(2, "up")

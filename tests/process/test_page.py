@@ -22,7 +22,7 @@ import pytest
 from browsing import Browser, needs_browser
 from conftest import ROOT, WAIT_S, pause, sanitized
 from restarting import job  # noqa: F401
-from running import service_of, until
+from running import read, service_of, until
 from saving import loop  # noqa: F401
 from test_cluster_status import BUSY, KEY
 from test_hang import Hangs
@@ -69,7 +69,7 @@ def url_of(process):
 
 def story(url, **arguments):
     query = "&".join(f"{key}={value}" for key, value in arguments.items())
-    return json.loads(get(f"{url}/history.json?{query}")[2])
+    return json.loads(read(f"{url}/history.json?{query}"))
 
 
 @pytest.fixture
@@ -175,8 +175,8 @@ def test_a_brief_status_has_members_by_host(served):
     with ranks(service, 6, hosts=2) as wires:
         for wire in wires[:3]:
             wire.post("round", field(1, 1) + field(2, "epoch"))
-        until(lambda: [one["arrived"] for one in json.loads(get(url + "/status.json")[2])["rounds"]] == [3])
-        brief = json.loads(get(url + "/status.json?brief=1")[2])
+        until(lambda: [one["arrived"] for one in json.loads(read(url + "/status.json"))["rounds"]] == [3])
+        brief = json.loads(read(url + "/status.json?brief=1"))
         assert brief["members"] == []
         assert brief["states"] == {"present": 6}
         assert [of["host"] for of in brief["by_host"]] == ["b000", "b001"]
@@ -184,10 +184,10 @@ def test_a_brief_status_has_members_by_host(served):
                                        "places": [["rank", index, index, "present"] for index in (3, 4, 5)]}
         assert [round["absent"] for round in brief["rounds"]] == [[3, 4, 5]]
         kill(service, 4, 6, "oops", hosts=2)
-        brief = until(lambda: (now := json.loads(get(url + "/status.json?brief=1")[2]))["members"] and now)
+        brief = until(lambda: (now := json.loads(read(url + "/status.json?brief=1")))["members"] and now)
         assert [(one["index"], one["state"], one["text"]) for one in brief["members"]] == [(4, "lost", "oops")]
         assert brief["by_host"][1]["states"] == {"present": 2, "lost": 1}
-        full = json.loads(get(url + "/status.json")[2])
+        full = json.loads(read(url + "/status.json"))
         assert set(brief) - set(full) == {"states", "by_host"} and set(full) <= set(brief)
         assert len(full["members"]) == 6
 

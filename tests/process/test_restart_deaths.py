@@ -111,7 +111,7 @@ LEASE_S = 4
 
 def stand_at_seal(http, indices):
     """Waits until all of these wait at the seal."""
-    until(lambda: {member["index"] for member in status_at(http)["members"]
+    until(lambda: {member["index"] for member in (status_at(http) or {"members": []})["members"]
                    if member["waits_at"] == "muster/seal"} >= indices)
 
 

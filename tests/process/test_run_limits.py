@@ -40,10 +40,10 @@ def test_ranks_that_stay_are_killed(spawn):
     """The time of --max-time is over, and a rank does not end. It is killed after the grace time, or at
     the second signal to `muster run`; the exit code stays 124."""
     script = "trap '' TERM; " + STAYS
-    run = spawn("run", "--max-time", "2s", "--grace", "200ms", "--", "sh", "-c", script)
+    run = spawn("run", "--max-time", "4s", "--grace", "200ms", "--", "sh", "-c", script)
     assert run.wait() == 124, run.log.lines
-    run = spawn("run", "--max-time", "2s", "--grace", "1h", "--", "sh", "-c", script)
-    run.log.wait_for("--max-time 2.0 s: stopping within")
+    run = spawn("run", "--max-time", "4s", "--grace", "1h", "--", "sh", "-c", script)
+    run.log.wait_for("--max-time 4.0 s: stopping within")
     run.signal(signal.SIGTERM)
     run.log.wait_for("Terminated: stopping within")
     run.signal(signal.SIGTERM)

@@ -10,13 +10,12 @@ import os
 import re
 import signal
 import subprocess
-import urllib.request
 
 import pytest
 
-from conftest import BUILD, WAIT_S, sanitized
+from conftest import BUILD, sanitized
 from exposition import parse
-from running import Run, until
+from running import Run, read, until
 
 RANK = BUILD / "tests" / "process" / "ranks" / "pace"
 SIZE = 8
@@ -41,8 +40,7 @@ def status_of(run):
 
 def metrics_of(run):
     line = run.log.wait_for("muster run: health and metrics on ")
-    with urllib.request.urlopen(line.split(" on ", 1)[1] + "/metrics", timeout=WAIT_S) as answer:
-        return parse(answer.read().decode())
+    return parse(read(line.split(" on ", 1)[1] + "/metrics"))
 
 
 def step_of(run):

@@ -102,7 +102,7 @@ def test_status_tells_spares_from_ranks(run, muster, tmp_path):
     assert sorted(lines()[2:]) == ["  1 node", "  1 spare", "  2 run"]
     assert [line for line in lines("-a") if " spare " in line and line.endswith(f"pid {spare}")]
     assert lines("-a")[-1].startswith("  agent #0 "), "it is no worker"
-    for told in (status_at(f"{tmp_path}/http"),
+    for told in (until(lambda: status_at(f"{tmp_path}/http")),
                  json.loads(muster("status", "--json", "-j", job.job).stdout)):
         assert (told["present"], told["size"], told["spares"]) == (2, 2, 1)
         assert {member["pid"]: member["state"] for member in told["members"]}[spare] == "spare"
@@ -255,7 +255,7 @@ def test_a_signal_while_all_are_ended_for_a_new_start_ends_the_run(run):
     """The run is stopped while all are being ended for a new start. Nothing is started any more,
     and its exit code is the signal's."""
     script = 'trap "" TERM; "$0"; code=$?; [ "$MUSTER_INDEX" = 0 ] && sleep 1000; exit $code'
-    job = run(2, "--grace", "3s", variables=ONE_ATTEMPT, rank=("sh", "-c", script, RANK))
+    job = run(2, "--grace", "6s", variables=ONE_ATTEMPT, rank=("sh", "-c", script, RANK))
     job.entered()
     job.order(1, 1, "fail 7 no")
     gave_up(job, "no", "1 of 3")

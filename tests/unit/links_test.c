@@ -597,8 +597,8 @@ static void test_half_a_hello(void **state)
 
     (void)state;
     open_two();
-    fd = dial_raw(replicas[0].address);
     began_ns = mst_system_now_ns();
+    fd = dial_raw(replicas[0].address);
     assert_int_equal(write(fd, half, sizeof(half)), sizeof(half));
     UNTIL(is_closed(fd));
     assert_true(mst_system_now_ns() - began_ns >= (MST_UV_LINKS_GREETING_MS - 50) * NS_PER_MS);
