@@ -26,7 +26,7 @@ from test_preempt import job as preempted  # noqa: F401
 from test_products import waited
 from wire import Wire
 
-LATE_S = 3 if sanitized() else 0.5  # for processes to be woken, to write and to be started
+LATE_S = 3 if sanitized() else 1  # for processes to be woken, to write and to be started
 LEASE_S = 1
 SOFT_S, HARD_S, GRACE_S = 0.8, 1.6, 0.7
 AGREE_S = 0.8
