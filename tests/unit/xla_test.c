@@ -641,6 +641,8 @@ static void silence(void **state)
     (void)state;
     begin(&world, 2, MST_XLA_X);
     poll = call(&world, 0, MST_XLA_X, MST_XLA_POLL, by(&world, 0));
+    request = by(&world, 0);
+    expect_ok(stage_call(world.clients[0], MST_XLA_X, MST_XLA_HEARTBEAT, &request, "500S"));
     request = by(&world, 1);
     expect_ok(stage_call(world.clients[1], MST_XLA_X, MST_XLA_HEARTBEAT, &request, "50S"));
     stage_pass(&world.stage, 99000);
@@ -655,6 +657,39 @@ static void silence(void **state)
     expect(poll, 14, "The following tasks are unhealthy (stopped sending heartbeats");
     assert_true(world.stage.sessions[1].failed && world.stage.sessions[1].left);
     end(&world);
+}
+
+/* A process is frozen before its first heartbeat. It is lost after twice the time of another one of
+ * the job, on its own node or elsewhere. */
+static void silence_from_the_start(void **state)
+{
+    (void)state;
+    for (uint32_t nodes = 1; nodes <= 2; nodes++) {
+        struct mst_xla_request request;
+        struct stage_call *poll;
+        struct world world;
+
+        memset(&world, 0, sizeof world);
+        stage_init(&world.stage, nodes, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            world.clients[i] = stage_connect(&world.stage, i % nodes);
+            register_task(&world, i, MST_XLA_X);
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            check_registered(&world, i, MST_XLA_X);
+        }
+        poll = call(&world, 0, MST_XLA_X, MST_XLA_POLL, by(&world, 0));
+        request = by(&world, 0);
+        for (uint32_t beat = 0; beat < 2; beat++) {
+            stage_pass(&world.stage, beat == 0 ? 50000 : 49000);
+            assert_false(poll->done);
+            expect_ok(stage_call(world.clients[0], MST_XLA_X, MST_XLA_HEARTBEAT, &request, "50S"));
+        }
+        stage_pass(&world.stage, 2000);
+        expect(poll, 14, "The following tasks are unhealthy");
+        assert_true(world.stage.sessions[1].failed && world.stage.sessions[1].left);
+        end(&world);
+    }
 }
 
 /* A process ends without a word, and its agent does not watch it. Its connection closes, and two
@@ -805,6 +840,7 @@ int main(void)
         cmocka_unit_test(another_service),
         cmocka_unit_test(registered_again),
         cmocka_unit_test(silence),
+        cmocka_unit_test(silence_from_the_start),
         cmocka_unit_test(a_closed_connection),
         cmocka_unit_test(a_notice),
         cmocka_unit_test(a_session_that_ends),

@@ -199,6 +199,9 @@ struct mst_xla {
     struct mst_follow follow;
     struct mst_list watching; /* calls of WatchTasks */
     uint64_t version;         /* of the peers, as WatchTasks numbers them */
+    /* The longest time between heartbeats of a task of the job; 0: none has said one. It counts for
+     * tasks that have not said theirs, as one that is frozen before its first. */
+    uint64_t beat_every_ns;
 
     struct mst_native_arena arena;
 };

@@ -202,15 +202,18 @@ static void take_member(struct mst_xla *front, const struct mst_item *item)
     }
 }
 
-/* A task on another node has connected, with this incarnation. */
+/* A task on another node has connected, or beats for the first time: "INCARNATION NANOSECONDS". */
 static void take_key(struct mst_xla *front, const struct mst_item *item)
 {
-    struct mst_slice digits = mst_slice_from(item->name, sizeof published - 1);
-    uint64_t index, incarnation;
+    struct mst_slice digits = mst_slice_from(item->name, sizeof published - 1), rest = item->value;
+    struct mst_slice first = mst_slice_cut(&rest, ' ');
+    uint64_t index, incarnation, every_ns;
 
     if (mst_slice_number(digits, UINT32_MAX, &index) &&
-        mst_slice_number(item->value, UINT64_MAX, &incarnation) && is_in_job(front, index) &&
+        mst_slice_number(first, UINT64_MAX, &incarnation) &&
+        mst_slice_number(rest, UINT64_MAX, &every_ns) && is_in_job(front, index) &&
         !mst_xla_task_at(front, (uint32_t)index)) {
+        front->beat_every_ns = mst_later(front->beat_every_ns, every_ns);
         mst_xla_members_set(front, (uint32_t)index, MST_XLA_CONNECTED, incarnation, NULL);
     }
 }

@@ -170,13 +170,13 @@ static void publish_done(struct mst_xla *front, struct mst_xla_op *op,
     }
 }
 
-/* For WatchTasks of all agents. */
+/* For all agents: its incarnation, for WatchTasks, and the job's time between heartbeats in ns. */
 static void publish(struct mst_xla_task *task)
 {
     enum { ROOM = 256 };
     struct mst_xla_op *op = mst_xla_op_new(task, MST_WRITE, ROOM, publish_done);
     struct mst_write *write;
-    char text[32];
+    char text[64];
 
     if (!op) {
         return;
@@ -186,7 +186,8 @@ static void publish(struct mst_xla_task *task)
     write->key = mst_xla_op_keep(
         op, mst_slice_of(text, mst_text_print(text, sizeof text, "%s%u", published, task->index)));
     write->value = mst_xla_op_keep(
-        op, mst_slice_of(text, mst_text_print(text, sizeof text, "%" PRIu64, task->incarnation)));
+        op, mst_slice_of(text, mst_text_print(text, sizeof text, "%" PRIu64 " %" PRIu64,
+                                              task->incarnation, task->front->beat_every_ns)));
     op->request.write.generation = task->generation;
     op->request.write.ops = write;
     op->request.write.count = 1;
@@ -223,6 +224,7 @@ static void replace(struct mst_xla_call *call, struct mst_xla_task *task, uint64
         error = mst_xla_error_of(MST_XLA_CANCELLED, "task %u has registered anew", task->index);
         mst_xla_refuse_all(&task->polls, &error);
         task->incarnation = incarnation;
+        task->beat_ns = front->now_ns;
         task->beat_every_ns = 0;
         publish(task);
         registered(call, task);
@@ -346,6 +348,10 @@ void mst_xla_heartbeat(struct mst_xla_call *call, struct mst_xla_task *task,
         if (task->incarnation == request->incarnation) {
             task->beat_ns = front->now_ns;
             task->beat_every_ns = call->timeout_ns;
+        }
+        if (call->timeout_ns > front->beat_every_ns && is_here(task)) {
+            front->beat_every_ns = call->timeout_ns;
+            publish(task);
         }
         registered(call, task);
         return;
@@ -520,11 +526,18 @@ void mst_xla_task_unconnected(struct mst_xla_task *task,
     }
 }
 
+static uint64_t beat_every_ns(const struct mst_xla_task *task)
+{
+    return task->beat_every_ns > 0 ? task->beat_every_ns : task->front->beat_every_ns;
+}
+
 static uint64_t stale_ns(const struct mst_xla_task *task)
 {
-    return (task->stage == MST_XLA_HERE || task->stage == MST_XLA_LEAVING) &&
-                   task->beat_every_ns > 0 && task->beat_every_ns < NEVER / BEATS
-               ? mst_after_ns(task->beat_ns, BEATS * task->beat_every_ns)
+    uint64_t every_ns = beat_every_ns(task);
+
+    return (task->stage == MST_XLA_HERE || task->stage == MST_XLA_LEAVING) && every_ns > 0 &&
+                   every_ns < NEVER / BEATS
+               ? mst_after_ns(task->beat_ns, BEATS * every_ns)
                : NEVER;
 }
 
@@ -550,7 +563,7 @@ void mst_xla_task_tick(struct mst_xla_task *task)
     } else if (now_ns < stale) {
         return;
     } else if (now_ns >= mst_after_ms(stale, LATE_MS)) {
-        task->beat_ns = now_ns - task->beat_every_ns; /* another beat */
+        task->beat_ns = now_ns - beat_every_ns(task); /* another beat */
         return;
     } else {
         error = about(task, mst_xla_error_of(MST_XLA_UNAVAILABLE,
