@@ -84,7 +84,7 @@ struct mst_front {
     /* The agent knows that the process `index` is dead; `text`: how it died, one line. The service
      * is told by the agent. */
     void (*dead)(void *front, uint64_t now_ns, uint32_t index, struct mst_slice text);
-    /* A notice of preemption has reached the job; `text`: its source. */
+    /* A notice of preemption of the job is due; `text`: its source. */
     void (*notice)(void *front, uint64_t now_ns, struct mst_slice text);
 
     void (*tick)(void *front, uint64_t now_ns);

@@ -11,6 +11,8 @@
 #include "launch/say.h"
 #include "proto/notice.h"
 
+#define WINDOW_NS (900 * (int64_t)NS_PER_S) /* a notice is due so long before its deadline */
+
 #define JAX_ADDRESS "JAX_COORDINATOR_ADDRESS"
 #define SLURM_JOB "SLURM_JOB_ID"
 
@@ -40,17 +42,64 @@ static bool process_of(void *ctx, uint32_t index, uint64_t *pid_out, char *why, 
     return true;
 }
 
+static void forget(struct mst_fronted *fronted, uint32_t index)
+{
+    for (uint32_t i = 0; i < fronted->notice_count; i++) {
+        if (fronted->notices[i].index == index) {
+            fronted->notices[i] = fronted->notices[--fronted->notice_count];
+            return;
+        }
+    }
+}
+
+/* Where to keep a notice with this deadline: where all places are taken, instead of the one with
+ * the last deadline. NULL: that is this one. */
+static struct mst_fronted_notice *place_for(struct mst_fronted *fronted, int64_t end_ns)
+{
+    struct mst_fronted_notice *last = &fronted->notices[0];
+
+    if (fronted->notice_count < MST_FRONTED_NOTICES_MAX) {
+        return &fronted->notices[fronted->notice_count++];
+    }
+    for (uint32_t i = 1; i < fronted->notice_count; i++) {
+        last = fronted->notices[i].end_ns > last->end_ns ? &fronted->notices[i] : last;
+    }
+    return end_ns < last->end_ns ? last : NULL;
+}
+
+static void keep(struct mst_fronted *fronted, uint32_t index, const struct mst_notice *notice,
+                 uint64_t age_ms)
+{
+    int64_t left_ms = (int64_t)notice->left_ms - (int64_t)age_ms;
+    int64_t end_ns = (int64_t)mst_lib_now_ns() + left_ms * (int64_t)NS_PER_MS;
+    struct mst_fronted_notice *kept = place_for(fronted, end_ns);
+    struct mst_text text;
+
+    if (kept != NULL) {
+        kept->index = index;
+        kept->end_ns = end_ns;
+        text = mst_text_in(kept->text, sizeof kept->text);
+        mst_text_format(&text, "%s%s%s%s%s",
+                        notice->source[0] != '\0' ? notice->source : "a notice",
+                        notice->host[0] != '\0' ? " on " : "", notice->host,
+                        notice->reason[0] != '\0' ? ": " : "", notice->reason);
+    }
+}
+
 static void hear(struct mst_fronted *fronted, const struct mst_item *item)
 {
     struct mst_notice notice;
-    struct mst_text text = mst_text_in(fronted->notice, sizeof fronted->notice);
     uint32_t index;
 
-    if (item->kind == MST_ITEM_KEY && mst_notice_key_read(item->name, &index) &&
-        mst_notice_read(item->value, &notice) && notice.level == MST_NOTICE_CERTAIN) {
-        mst_text_format(&text, "%s%s%s%s%s", notice.source[0] != '\0' ? notice.source : "a notice",
-                        notice.host[0] != '\0' ? " on " : "", notice.host,
-                        notice.reason[0] != '\0' ? ": " : "", notice.reason);
+    if (item->kind == MST_ITEM_RESET) {
+        fronted->notice_count = 0;
+    } else if ((item->kind == MST_ITEM_KEY || item->kind == MST_ITEM_DELETED) &&
+               mst_notice_key_read(item->name, &index)) {
+        forget(fronted, index);
+        if (item->kind == MST_ITEM_KEY && mst_notice_read(item->value, &notice) &&
+            notice.level == MST_NOTICE_CERTAIN) {
+            keep(fronted, index, &notice, item->number);
+        }
     }
 }
 
@@ -117,6 +166,8 @@ int mst_fronted_open(struct mst_run_job *job)
     struct muster_error err;
     struct mst_slice wrong;
 
+    (void)uv_timer_init(&job->loop, &fronted->due);
+    fronted->due.data = job;
     fronted->jax_given = getenv(JAX_ADDRESS) != NULL;
     fronted->slurm_given = getenv(SLURM_JOB) != NULL;
     if (!mst_fronts_kinds(options->fronts, fronted->kinds, &fronted->count, &wrong) ||
@@ -143,24 +194,58 @@ int mst_fronted_open(struct mst_run_job *job)
 
 void mst_fronted_close(struct mst_run_job *job)
 {
+    if (job->fronted.fronts != NULL) {
+        (void)uv_timer_stop(&job->fronted.due);
+    }
     mst_fronts_close(job->fronted.fronts);
     job->fronted.fronts = NULL;
 }
 
 /* ---- notices ---- */
 
+/* The earliest one, but for those that are over: an earlier attempt was meant. False: none. */
+static bool earliest(struct mst_run_job *job, struct mst_fronted_notice *out)
+{
+    const struct mst_fronted *fronted = &job->fronted;
+    const struct mst_fronted_notice *first = NULL;
+
+    mst_shared_lock(&job->shared);
+    for (uint32_t i = 0; i < fronted->notice_count; i++) {
+        const struct mst_fronted_notice *one = &fronted->notices[i];
+
+        if (one->end_ns >= (int64_t)fronted->began_ns &&
+            (first == NULL || one->end_ns < first->end_ns)) {
+            first = one;
+        }
+    }
+    if (first != NULL) {
+        *out = *first;
+    }
+    mst_shared_unlock(&job->shared);
+    return first != NULL;
+}
+
+static void on_due(uv_timer_t *timer)
+{
+    mst_fronted_look(timer->data);
+}
+
 void mst_fronted_look(struct mst_run_job *job)
 {
     struct mst_fronted *fronted = &job->fronted;
-    char notice[sizeof fronted->notice];
+    struct mst_fronted_notice notice;
+    int64_t left_ns;
 
-    mst_shared_lock(&job->shared);
-    memcpy(notice, fronted->notice, sizeof notice);
-    mst_shared_unlock(&job->shared);
-    if (fronted->fronts != NULL && !fronted->noticed && notice[0] != '\0') {
-        fronted->noticed = true;
-        mst_fronts_notice(fronted->fronts, notice);
+    if (fronted->fronts == NULL || fronted->noticed || !earliest(job, &notice)) {
+        return;
     }
+    left_ns = notice.end_ns - WINDOW_NS - (int64_t)mst_lib_now_ns();
+    if (left_ns > 0) {
+        (void)uv_timer_start(&fronted->due, on_due, (uint64_t)left_ns / NS_PER_MS + 1, 0);
+        return;
+    }
+    fronted->noticed = true;
+    mst_fronts_notice(fronted->fronts, notice.text);
 }
 
 /* ---- attempts ---- */
@@ -173,6 +258,7 @@ void mst_fronted_begin(struct mst_run_job *job)
     if (fronted->fronts == NULL) {
         return;
     }
+    (void)uv_timer_stop(&fronted->due);
     mst_fronts_node(fronted->fronts, job->nodes.number);
     if (mst_fronts_begin(fronted->fronts, job->group.life, &err) != MUSTER_OK) {
         fronted->fronts = NULL;
@@ -180,6 +266,7 @@ void mst_fronted_begin(struct mst_run_job *job)
         return;
     }
     fronted->noticed = fronted->listens = false;
+    fronted->began_ns = mst_lib_now_ns();
 }
 
 bool mst_fronted_has(const struct mst_run_job *job, const struct mst_place *place)

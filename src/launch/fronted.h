@@ -6,6 +6,8 @@
  * protocols, and are ranks of the job. They find them by their environment. */
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
 
 #include "fronts/shell/kinds.h"
 #include "process/environment.h"
@@ -13,6 +15,15 @@
 struct mst_run_job;
 struct mst_place;
 struct mst_process;
+
+enum { MST_FRONTED_NOTICES_MAX = 64 };
+
+/* A certain notice of preemption, by this machine's clock since its start. */
+struct mst_fronted_notice {
+    uint32_t index; /* of its key */
+    int64_t end_ns; /* the deadline */
+    char text[400]; /* its source and reason */
+};
 
 struct mst_fronted {
     struct mst_fronts *fronts; /* NULL: there are none */
@@ -22,10 +33,13 @@ struct mst_fronted {
     struct muster_client_options client;
     bool listens;                /* the job's notices are followed in this attempt */
     bool noticed;                /* the fronts of this attempt have been told */
+    uint64_t began_ns;           /* this attempt */
+    uv_timer_t due;              /* of the next notice */
     bool jax_given, slurm_given; /* the user's environment says where the job is */
 
-    /* Under the run's lock. */
-    char notice[400]; /* the newest; empty: none */
+    /* Under the run's lock. Of more, these are the earliest. */
+    struct mst_fronted_notice notices[MST_FRONTED_NOTICES_MAX];
+    uint32_t notice_count;
 };
 
 /* The port, before anything runs. 0, or the exit code after one line. */

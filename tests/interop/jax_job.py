@@ -79,6 +79,8 @@ for word in sys.argv[1:]:
         wait_for(rest)
     elif what == "preempt":
         for step in range(1, 1000000):
+            if step % 50 == 0:
+                say("took", step)
             if multihost_utils.reached_preemption_sync_point(step):
                 say("preempted at", step)
                 break

@@ -179,6 +179,21 @@ def test_a_notice(jax, job, muster, tmp_path, give):
     assert len(steps) == 2 and steps[0] == steps[1], steps
 
 
+def test_a_notice_far_ahead(jax, job, muster):
+    """The end is announced for in two hours, and withdrawn, then for in an hour. Processes of JAX take further
+    steps, until a notice of 30 s for one of them: all of them are told at one and the same step."""
+    run = job(2, [], *jax, "barrier=one", "preempt")
+    all_say(run, "barrier one passed")
+    for order in (["--in", "2h"], ["--withdraw"], ["--in", "1h"]):
+        assert muster("preempt", "-j", run.job, *order).returncode == 0
+    run.out.wait_for(" took ", count=len(run.out.having(" took ")) + 4)
+    assert said(run, "preempted at") == {}
+    assert muster("preempt", "-j", run.job, 1, "--in", "30s").returncode == 0
+    ends_well(run)
+    steps = said(run, "preempted at")
+    assert len(steps) == 2 and steps[0] == steps[1], steps
+
+
 def test_a_barrier_names_who_is_missing(jax, job, tmp_path):
     """A barrier's time is over before one process has come. The error of the others has its index, its
     state and its node."""

@@ -51,7 +51,7 @@ void mst_fronts_node(struct mst_fronts *fronts, uint32_t node);
 /* The process `index` is dead, and the service is told by the caller; `text`: how it died. */
 void mst_fronts_dead(struct mst_fronts *fronts, uint32_t index, const char *text);
 
-/* A notice of preemption; `text`: its source. */
+/* A notice of preemption is due: the processes save now; `text`: its source. */
 void mst_fronts_notice(struct mst_fronts *fronts, const char *text);
 
 /* Whether the process has a session as a member of the job, and has not left. */

@@ -512,7 +512,9 @@ static void noticed(struct mst_xla *front, struct mst_xla_op *op, const struct m
     }
 }
 
-/* JAX agrees on the step to save from the time in it: one that is over means at once. */
+/* JAX reads the time of the end in it, and until 15 minutes before that does nothing: deaf to an
+ * earlier notice, and to its withdrawal. The agent gives a notice when it is due, so this one is of
+ * a time that is over: at once. */
 void mst_xla_notice(struct mst_xla *front)
 {
     MST_TREE_EACH(task, &front->tasks, struct mst_xla_task, by_index) {
