@@ -7,17 +7,23 @@ behaviour: fronts / JAX: real processes
 
 import json
 import os
+import random
 import re
 import signal
+import socket
+import struct
+import time
 
 import pytest
 
 from conftest import BUILD
 from interop import JOBS, client
 from nodes import joining
-from running import Run, until
+from running import Run, until, wait_gone
 
 JAXES = ["jax", "jax9"]  # jaxlib 0.10, and 0.9 with another wire
+KILLS = int(os.environ.get("TEST_KILLS", 4))  # of the service
+FATAL = "Terminating process because the JAX distributed service detected fatal errors"
 
 
 @pytest.fixture(params=JAXES)
@@ -100,6 +106,35 @@ def test_jobs_beside_each_other(jax, spawn):
         assert len(run.out.having(" kv blue")) == len(run.out.having(" sum 3")) == 2
 
 
+def counted(text):
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def test_protocols_beside_each_other(jax, job, muster, tmp_path):
+    """Under one service there are processes of JAX, a client of torch's store, which speaks its protocol to the
+    same port, and a native one. Each has keys of the same names, and finds its own values alone."""
+    words = ["kv", f"wait={tmp_path}/go", "read=color/0", "read=counter"]
+    run = job(2, ["--front", "xla,tcpstore"], *jax, *words)
+    all_say(run, "waits")
+    with open(f"/proc/{said(run, 'pid')[0].split()[0]}/environ", encoding="utf-8") as variables:
+        port = re.search(r"\0MASTER_PORT=(\d+)\0", variables.read())[1]
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=60) as store:
+        add, set_, get = b"\4", b"\1", b"\3"
+        store.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE))
+        store.sendall(set_ + counted("color/0") + counted("torch"))
+        store.sendall(add + counted("counter") + struct.pack("<q", 5))
+        store.sendall(get + counted("color/0"))
+        expected = struct.pack("<q", 5) + counted("torch")
+        assert store.makefile("rb").read(len(expected)) == expected
+        assert muster("key", "get", "color/0", "-j", run.job).returncode == 1
+        assert muster("key", "put", "color/0", "native", "-j", run.job).returncode == 0
+        assert muster("key", "get", "color/0", "-j", run.job).stdout.strip() == "native"
+        (tmp_path / "go").touch()
+        ends_well(run)
+    assert said(run, "outcome", "read", "color/0:") == dict.fromkeys(range(2), "blue0")
+    assert said(run, "outcome", "read", "counter:") == dict.fromkeys(range(2), "4")
+
+
 def test_processes_of_jax_are_ranks(jax, job, muster, tmp_path):
     """Processes of JAX run. `muster status` has each as a rank that is present, under its pid, and not
     as a program without muster."""
@@ -135,18 +170,58 @@ def test_process_0_dies_and_all_end(jax, job):
     assert re.search(r"first cause: rank 0 \(#0, pid \d+\) .* was killed by signal 9", run.log.lines[-1])
 
 
+def test_a_frozen_process(jax, job, muster, tmp_path):
+    """One of four processes of JAX is frozen, and the others wait at a barrier. `muster status` names it.
+    After the time that JAX was given for heartbeats the others end by JAX's own error, which names it, and
+    so does a line of the run."""
+    run = job(4, [], *jax, "heartbeat=20", f"wait={tmp_path}/go", "barrier=two")
+    all_say(run, "waits")
+    pid = int(said(run, "pid")[2].split()[0])
+    os.kill(pid, signal.SIGSTOP)
+    (tmp_path / "go").touch()
+    until(lambda: re.search(r".*xla/two.*rank 2\b", muster("status", "-j", run.job).stdout))
+    run.log.wait_for(FATAL, "UNAVAILABLE: The following tasks are unhealthy", count=3, patience_s=120)
+    assert run.run.wait() != 0
+    assert run.log.having("rank 2 (#2) failed: ", "unhealthy"), "\n".join(run.log.lines)
+
+
+def test_a_node_is_killed(jax, spawn, env, tmp_path):
+    """Two nodes have two processes of JAX each. The `muster run` of the second is killed. Its processes end,
+    and those of the first by JAX's own error, which names a lost one and its node."""
+    env["MUSTER_STATE_DIR"] = str(tmp_path)
+    tmp_path.chmod(0o700)
+    words = [*jax, "barrier=one", f"wait={tmp_path}/never"]
+    first = spawn("run", "--nnodes", 2, "-n", 2, "-j", "two", "--listen", "127.0.0.1:0", "--", *words)
+    second = spawn("run", *joining(first))
+    for node in (first, second):
+        node.out.wait_for(" waits", count=2, patience_s=120)
+    pids = [re.search(r" pid (\d+)", line)[1] for line in second.out.having(" pid ")]
+    pidfds = [os.pidfd_open(int(pid)) for pid in pids]
+    second.kill()
+    wait_gone(*pidfds)
+    first.log.wait_for(FATAL, count=2, patience_s=120)
+    assert first.wait() != 0
+    for line in first.log.having(FATAL):
+        assert re.search(r"UNAVAILABLE: task [23] .*\(node ", line), line
+
+
 def test_the_service_dies(jax, job, tmp_path):
-    """The service is killed, three times, while processes of JAX query each other without a pause. No
-    call of theirs fails."""
-    run = job(2, ["--jax-recoverable"], *jax, "recoverable", "barrier=one", f"steps={tmp_path}/go", "psum")
+    """The service is killed, again and again at random moments, while four processes of JAX make calls of
+    all kinds. No call fails, and none is lost or made twice."""
+    run = job(4, [], *jax, "barrier=one", f"calls={tmp_path}/go", "psum")
     all_say(run, "barrier one passed")
-    for _ in range(3):
+    dice = random.Random()
+    for _ in range(KILLS):
+        time.sleep(dice.random())  # the moment
         pid = run.service()
         os.kill(pid, signal.SIGKILL)
         until(lambda pid=pid: run.service() != pid)
     (tmp_path / "go").touch()
     ends_well(run)
-    assert said(run, "sum") == {0: "3", 1: "3"}
+    assert said(run, "sum") == dict.fromkeys(range(4), "10")
+    for turns in all_say(run, "turns").values():
+        turn, count = map(int, turns.split())
+        assert count == 4 * turn
 
 
 def by_hand(run, muster, tmp_path):

@@ -335,13 +335,13 @@ static bool admits(struct mst_xla_call *call, const struct mst_xla_task *task,
 
     if (indices->count != indices->said) {
         error = mst_xla_error_of(MST_XLA_INVALID_ARGUMENT,
-                                 "Conflicting tasks specified for barrier %.*s: a task is there "
-                                 "twice",
-                                 MST_SLICE_ARGS(id));
+                                 "Conflicting tasks specified for barrier %.*s::%" PRIu64
+                                 ": a task is there twice",
+                                 MST_SLICE_ARGS(id), request->counter);
     } else if (!has_index(indices, task->index)) {
         error = mst_xla_error_of(MST_XLA_INVALID_ARGUMENT,
-                                 "A non-participating task (%u) called the barrier: %.*s",
-                                 task->index, MST_SLICE_ARGS(id));
+                                 "A non-participating task (%u) called the barrier: %.*s::%" PRIu64,
+                                 task->index, MST_SLICE_ARGS(id), request->counter);
     } else if (size > 0 && indices->count > 0 && indices->at[indices->count - 1] >= size) {
         error = mst_xla_error_of(MST_XLA_INVALID_ARGUMENT,
                                  "task %u of barrier %.*s is not in the cluster",
