@@ -71,8 +71,8 @@ void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item)
     }
 }
 
-/* Where restarting was given up meanwhile, the line after this one says what follows. */
-static void say(const struct mst_fault *fault, bool gave_up)
+/* ends: another line says what follows, or nothing does. */
+static void say(const struct mst_fault *fault, bool ends)
 {
     char what[400], rank[32] = "", then[96] = "";
 
@@ -80,7 +80,7 @@ static void say(const struct mst_fault *fault, bool gave_up)
     if (fault->rank != MST_RANK_NONE) {
         (void)snprintf(rank, sizeof rank, "rank %" PRIu32 " (", fault->rank);
     }
-    if (fault->kind != MST_CAUSE_ABORTED && fault->generation != 0 && !gave_up) {
+    if (fault->kind != MST_CAUSE_ABORTED && fault->generation != 0 && !ends) {
         (void)snprintf(then, sizeof then, "; generation %" PRIu64 " follows in the same processes",
                        fault->generation + 1);
     }
@@ -107,15 +107,15 @@ void mst_faults_open(struct mst_faults *faults, uv_loop_t *loop, struct mst_shar
     faults->shared = shared;
 }
 
-void mst_faults_look(struct mst_faults *faults, const struct mst_group *group)
+void mst_faults_look(struct mst_faults *faults, const struct mst_group *group, bool ends)
 {
     struct mst_fault heard[MST_FAULTS_ROOM];
     uint64_t now_ns = mst_lib_now_ns();
     uint32_t count, missed;
-    bool gave_up;
 
     mst_shared_lock(faults->shared);
-    gave_up = mst_group_begins(group) || group->told > group->life; /* also by another node */
+    /* Restarting was given up meanwhile, also by another node. */
+    ends = ends || mst_group_begins(group) || group->told > group->life;
     count = faults->heard_count;
     missed = faults->missed;
     memcpy(heard, faults->heard, count * sizeof *heard);
@@ -128,7 +128,7 @@ void mst_faults_look(struct mst_faults *faults, const struct mst_group *group)
     }
     for (uint32_t i = 0; i < count; i++) {
         if (faults->said < LINES_PER_WINDOW) {
-            say(&heard[i], gave_up);
+            say(&heard[i], ends);
         }
         missed += faults->said >= LINES_PER_WINDOW;
         faults->said += faults->said < LINES_PER_WINDOW;

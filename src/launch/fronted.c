@@ -279,6 +279,11 @@ bool mst_fronted_any(const struct mst_run_job *job)
     return job->fronted.fronts != NULL && mst_fronts_any(job->fronted.fronts);
 }
 
+bool mst_fronted_had(const struct mst_run_job *job)
+{
+    return job->fronted.listens;
+}
+
 void mst_fronted_gone(struct mst_run_job *job, const struct mst_process *process)
 {
     char name[64], how[128], text[sizeof name + sizeof how + HOST_NAME_MAX + 8];

@@ -81,7 +81,8 @@ static void on_woken(uv_async_t *handle)
     mst_nodes_look(job);
     mst_preempted_look(job);
     mst_fronted_look(job);
-    mst_faults_look(&job->faults, &job->group); /* why, and then what is done about it */
+    /* Why, and then what is done about it. */
+    mst_faults_look(&job->faults, &job->group, mst_fronted_had(job));
     mst_group_look(job);
     mst_plain_look(job);
     mst_restarts_left_look(job);
