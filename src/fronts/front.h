@@ -34,8 +34,9 @@ enum mst_front_effect_kind {
     MST_FRONT_CLOSE,    /* `connection`, once all bytes are out; no `closed` is owed for it */
     MST_FRONT_PAUSE,    /* read no more of `connection`: its client is ahead of its requests */
     MST_FRONT_RESUME,   /* read on */
-    /* Open `session` for the process `index` of a job of `size`: `opened` follows once the
-     * generation is sealed, or `ended`. INDEX_NONE: a session that is no member. */
+    /* Open `session` for the process `index` of a job of `size`, which speaks by `connection`:
+     * `opened` follows once the generation is sealed, or `ended`. INDEX_NONE: a session that is no
+     * member. */
     MST_FRONT_OPEN,
     MST_FRONT_POST,  /* make `request` in `session`: `reply` follows once, with `tag` */
     MST_FRONT_DROP,  /* stop the call `tag` of `session`; no `reply` is owed for it */

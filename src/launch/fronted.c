@@ -25,12 +25,14 @@ static const struct mst_place *place_of(const struct mst_run_job *job, uint32_t 
     return slot < job->places.count ? &job->places.list[slot] : NULL;
 }
 
-static bool process_of(void *ctx, uint32_t index, uint64_t *pid_out, char *why, size_t room)
+static bool process_of(void *ctx, uint32_t index, int connection, uint64_t *pid_out, char *why,
+                       size_t room)
 {
     const struct mst_run_job *job = ctx;
     const struct mst_place *place = place_of(job, index);
     uint32_t first = job->nodes.number * job->places.count;
 
+    (void)connection;
     if (place == NULL || place->state != MST_PLACE_RUNS) {
         (void)snprintf(why, room,
                        "process %" PRIu32 " does not run on %s, whose processes are %" PRIu32

@@ -34,7 +34,7 @@ static bool names_of(int connection, struct sockaddr_in *own, struct sockaddr_in
            own->sin_family == AF_INET && other->sin_family == AF_INET;
 }
 
-bool mst_loopback_peer_user(int asks, int connection, uid_t *user_out)
+bool mst_loopback_peer(int asks, int connection, struct mst_loopback_peer *out)
 {
     struct sockaddr_in own = {0}, other = {0};
     struct question question = {
@@ -63,7 +63,7 @@ bool mst_loopback_peer_user(int asks, int connection, uid_t *user_out)
         answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY) {
         return false;
     }
-    *user_out = answer.says.idiag_uid;
+    *out = (struct mst_loopback_peer){answer.says.idiag_uid, answer.says.idiag_inode};
     /* A socket that was closed has no inode any more, and its user reads as root. */
     return answer.says.id.idiag_sport == other.sin_port &&
            answer.says.id.idiag_dport == own.sin_port &&
@@ -77,7 +77,7 @@ static bool answers(int asks)
     socklen_t size = sizeof here;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), server = -1;
-    uid_t user;
+    struct mst_loopback_peer peer;
     bool known;
 
     if (listener >= 0 && client >= 0 &&
@@ -87,7 +87,7 @@ static bool answers(int asks)
         connect(client, (const struct sockaddr *)(const void *)&here, size) == 0) {
         server = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     }
-    known = server >= 0 && mst_loopback_peer_user(asks, server, &user) && user == geteuid();
+    known = server >= 0 && mst_loopback_peer(asks, server, &peer) && peer.user == geteuid();
     for (int i = 0; i < 3; i++) {
         int fd = (int[]){server, client, listener}[i];
 

@@ -7,13 +7,19 @@
  * kernel's list of sockets says whose the other one is. */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* What the kernel is asked through. -1 with errno: it does not say whose a socket is. */
 int mst_loopback_peer_open(void);
 
-/* The user at the other end of `connection`, over IPv4. False: it is closed, or cannot be asked
- * for. */
-bool mst_loopback_peer_user(int asks, int connection, uid_t *user_out);
+/* The other end of a connection. */
+struct mst_loopback_peer {
+    uid_t user;
+    uint64_t inode; /* of its socket: process/socket_holder.h */
+};
+
+/* That of `connection`, over IPv4. False: it is closed, or cannot be asked for. */
+bool mst_loopback_peer(int asks, int connection, struct mst_loopback_peer *out);
 
 #endif

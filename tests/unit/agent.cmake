@@ -2,6 +2,7 @@
 mst_test(page_test SOURCES page_test.c LINK mst_process mst_panic_abort)
 # Answers for the scheduler.
 target_link_options(page_test PRIVATE -Wl,--wrap=syscall)
+mst_test(socket_holder_test SOURCES socket_holder_test.c LINK mst_process mst_panic_abort)
 mst_test(proc_stat_test SOURCES proc_stat_test.c LINK mst_process mst_panic_abort)
 mst_test(death_test SOURCES death_test.c LINK mst_process mst_panic_abort)
 mst_test(agent_process_test SOURCES agent_process_test.c ${CMAKE_SOURCE_DIR}/src/launch/process.c LINK mst_process mst_panic_abort)

@@ -259,14 +259,24 @@ static struct stage {
     uint16_t port;
     int fd;
     char said[400];
+    int connection; /* of the process that the fronts asked for last */
+    unsigned changes;
 } stage;
 
-static bool process_of(void *ctx, uint32_t index, uint64_t *pid_out, char *why, size_t room)
+static bool process_of(void *ctx, uint32_t index, int connection, uint64_t *pid_out, char *why,
+                       size_t room)
 {
     (void)ctx;
+    stage.connection = connection;
     *pid_out = 1000 + index;
     (void)snprintf(why, room, "process %u is not of this node", (unsigned)index);
     return index < 2;
+}
+
+static void on_changed(void *ctx)
+{
+    (void)ctx;
+    stage.changes++;
 }
 
 static void say(void *ctx, const char *line)
@@ -307,7 +317,8 @@ static int set_up(void **state)
                                          .client = &stage.client,
                                          .node = MST_NODE_NONE,
                                          .process = process_of,
-                                         .say = say};
+                                         .say = say,
+                                         .changed = on_changed};
     struct muster_error err = {0};
 
     if (library_stage_setup(state) != 0) {
@@ -466,6 +477,42 @@ static void a_process_is_a_rank(void **state)
     assert_false(mst_fronts_has(stage.fronts, 2));
     write_to(stage.fd, "p");
     expect_on(stage.fd, "P");
+}
+
+/* A process opens a session. The agent is asked for its pid, and is given its connection. */
+static void a_process_is_known_by_its_connection(void **state)
+{
+    struct sockaddr_in own, other;
+    socklen_t size = sizeof own;
+
+    (void)state;
+    open_both();
+    assert_int_equal(getpeername(stage.connection, (struct sockaddr *)&other, &size), 0);
+    assert_int_equal(getsockname(stage.fd, (struct sockaddr *)&own, &size), 0);
+    assert_int_equal(other.sin_port, own.sin_port);
+}
+
+/* The fronts are idle while nothing is connected and no process is a member; the agent learns when
+ * that changes. */
+static void fronts_that_are_idle(void **state)
+{
+    unsigned changes;
+
+    (void)state;
+    open_both();
+    assert_false(mst_fronts_idle(stage.fronts));
+    write_to(stage.fd, "l"); /* of process 1 */
+    expect_on(stage.fd, "L");
+    (void)close(stage.fd);
+    stage.fd = connect_to(stage.port);
+    write_to(stage.fd, "Eo");
+    expect_on(stage.fd, "O");
+    assert_false(mst_fronts_idle(stage.fronts)); /* process 0 has not left */
+    begin(1);
+    assert_true(mst_fronts_idle(stage.fronts));
+    changes = stage.changes;
+    expect_on(stage.fd, "");
+    assert_true(stage.changes > changes);
 }
 
 /* A process says an index that is of no process of this node. It is refused, in one line. */
@@ -670,6 +717,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_process_is_a_rank, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_is_known_by_its_connection, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(fronts_that_are_idle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stranger_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_process_of_another_user, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_that_is_no_member, set_up, tear_down),

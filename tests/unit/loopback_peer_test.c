@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -32,20 +33,23 @@ static void connect_here(int *client, int *server)
     (void)close(listener);
 }
 
-/* A process connects to 127.0.0.1. Its user is known. Once it has closed the connection it is not:
- * the kernel would name root. */
+/* A process connects to 127.0.0.1. Its user and the inode of its socket are known. Once it has
+ * closed the connection it is not: the kernel would name root. */
 static void the_user_of_a_connection_is_known_while_it_is_open(void **state)
 {
     int asks = mst_loopback_peer_open(), client, server;
-    uid_t user = (uid_t)-1;
+    struct mst_loopback_peer peer = {.user = (uid_t)-1};
+    struct stat of_client;
 
     (void)state;
     assert_true(asks >= 0);
     connect_here(&client, &server);
-    assert_true(mst_loopback_peer_user(asks, server, &user));
-    assert_int_equal(user, geteuid());
+    assert_true(mst_loopback_peer(asks, server, &peer));
+    assert_int_equal(peer.user, geteuid());
+    assert_int_equal(fstat(client, &of_client), 0);
+    assert_int_equal(peer.inode, of_client.st_ino);
     (void)close(client);
-    assert_false(mst_loopback_peer_user(asks, server, &user));
+    assert_false(mst_loopback_peer(asks, server, &peer));
     (void)close(server);
     (void)close(asks);
 }
@@ -54,11 +58,11 @@ static void the_user_of_a_connection_is_known_while_it_is_open(void **state)
 static void what_is_no_connection_has_no_user(void **state)
 {
     int asks = mst_loopback_peer_open(), pair[2];
-    uid_t user;
+    struct mst_loopback_peer peer;
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    assert_false(mst_loopback_peer_user(asks, pair[0], &user));
+    assert_false(mst_loopback_peer(asks, pair[0], &peer));
     (void)close(pair[0]);
     (void)close(pair[1]);
     (void)close(asks);

@@ -103,6 +103,9 @@ static void on_connection_closed(uv_handle_t *handle)
 
     free(connection->out);
     free(connection);
+    if (fronts->connection_count == 0) {
+        mst_fronts_changed(fronts);
+    }
     free_at_last(fronts);
 }
 
@@ -233,6 +236,15 @@ static struct connection *find(const struct mst_fronts *fronts, uint64_t id)
         }
     }
     return NULL;
+}
+
+int mst_fronts_descriptor(const struct mst_fronts *fronts, uint64_t id)
+{
+    const struct connection *connection = find(fronts, id);
+    uv_os_fd_t fd;
+
+    return connection != NULL && uv_fileno((const uv_handle_t *)&connection->tcp, &fd) == 0 ? fd
+                                                                                            : -1;
 }
 
 static void mark(struct connection *connection)
@@ -414,14 +426,14 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 static bool of_this_user(struct mst_fronts *fronts, const struct connection *connection)
 {
     char line[160];
+    struct mst_loopback_peer peer;
     uv_os_fd_t fd;
-    uid_t user;
 
     if (uv_fileno((const uv_handle_t *)&connection->tcp, &fd) != 0 ||
-        !mst_loopback_peer_user(fronts->asks, fd, &user)) {
+        !mst_loopback_peer(fronts->asks, fd, &peer)) {
         return false;
     }
-    if (user == geteuid() || user == 0) {
+    if (peer.user == geteuid() || peer.user == 0) {
         return true;
     }
     if (!fronts->stranger_said) {
@@ -429,7 +441,7 @@ static bool of_this_user(struct mst_fronts *fronts, const struct connection *con
         (void)snprintf(line, sizeof line,
                        "a process of user %lu connected to the port of JAX and torch, and was cut "
                        "off: this run is of user %lu",
-                       (unsigned long)user, (unsigned long)geteuid());
+                       (unsigned long)peer.user, (unsigned long)geteuid());
         fronts->options.say(fronts->options.ctx, line);
     }
     return false;
@@ -448,7 +460,9 @@ static void on_connection(uv_stream_t *listener, int status)
     connection->tcp.data = connection;
     (void)uv_tcp_init(fronts->options.loop, &connection->tcp);
     fronts->handles++;
-    fronts->connection_count++;
+    if (fronts->connection_count++ == 0) {
+        mst_fronts_changed(fronts);
+    }
     mst_list_append(&fronts->connections, &connection->link);
     if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0 ||
         fronts->connection_count > CONNECTIONS_MAX || !of_this_user(fronts, connection) ||
@@ -546,7 +560,7 @@ static int listen_here(struct mst_fronts *fronts, uint16_t *port_out)
 {
     struct sockaddr_in here;
     int size = sizeof here;
-    int error = uv_ip4_addr("127.0.0.1", 0, &here);
+    int error = uv_ip4_addr("127.0.0.1", fronts->options.port, &here);
 
     error = error == 0 ? uv_tcp_bind(&fronts->listener, (const struct sockaddr *)&here, 0) : error;
     error =
@@ -598,8 +612,8 @@ muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_o
     error = listen_here(fronts, port_out);
     if (error != 0) {
         mst_fronts_close(fronts);
-        return mst_fail(err, MUSTER_ELIMIT, -error, "the fronts: listen on 127.0.0.1: %s",
-                        uv_strerror(error));
+        return mst_fail(err, MUSTER_ELIMIT, -error, "the fronts: listen on 127.0.0.1:%u: %s",
+                        options->port, uv_strerror(error));
     }
     *out = fronts;
     return MUSTER_OK;

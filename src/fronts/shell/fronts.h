@@ -24,11 +24,14 @@ struct mst_fronts_options {
     struct mst_front_config config;             /* but the seed and the attempt */
     const struct muster_client_options *client; /* of a session, but role and index: borrowed */
     uint32_t node;                              /* the agent's, or MST_NODE_NONE */
-    /* The pid of the process `index` of the job, as the agent reports its death. False: it is not
-     * of this node, as `why` says in one line. */
-    bool (*process)(void *ctx, uint32_t index, uint64_t *pid_out, char *why, size_t room);
+    uint16_t port;                              /* 0: a free one */
+    /* The pid of the process `index` of the job, as the agent reports its death; 0: not known.
+     * `connection`: its descriptor, -1 once it is closed. False: the process is not of this node,
+     * as `why` says in one line. */
+    bool (*process)(void *ctx, uint32_t index, int connection, uint64_t *pid_out, char *why,
+                    size_t room);
     void (*say)(void *ctx, const char *line);
-    void (*changed)(void *ctx); /* mst_fronts_has may say another thing. May be NULL */
+    void (*changed)(void *ctx); /* mst_fronts_has or _idle may say another thing. May be NULL */
     void *ctx;
 };
 
@@ -57,6 +60,9 @@ void mst_fronts_notice(struct mst_fronts *fronts, const char *text);
 /* Whether the process has a session as a member of the job, and has not left. */
 bool mst_fronts_has(const struct mst_fronts *fronts, uint32_t index);
 bool mst_fronts_any(const struct mst_fronts *fronts); /* some process */
+
+/* Whether nothing is connected, and no process has a session as a member. */
+bool mst_fronts_idle(const struct mst_fronts *fronts);
 
 /* Ends the sessions: each process that has not left does so now. The loop runs once more after it,
  * to close what it has of this. NULL: a no-op. */

@@ -51,12 +51,17 @@ struct mst_fronts_news {
 void mst_fronts_session_effect(struct mst_fronts *fronts, struct mst_fronts_one *one,
                                const struct mst_front_effect *effect);
 void mst_fronts_session_dead(struct mst_fronts *fronts, uint32_t index);
+/* mst_fronts_has or mst_fronts_idle may say another thing. */
+void mst_fronts_changed(const struct mst_fronts *fronts);
 /* All of them; `leave`: those that are members leave, unless they are dead. */
 void mst_fronts_sessions_end(struct mst_fronts *fronts, bool leave);
 
 /* fronts.c: into the inbox, from any thread; out of it again, if it is still in it. */
 void mst_fronts_post(struct mst_fronts *fronts, struct mst_fronts_news *news);
 void mst_fronts_unpost(struct mst_fronts *fronts, struct mst_fronts_news *news);
+
+/* fronts.c: the descriptor of a connection; -1: it is closed. */
+int mst_fronts_descriptor(const struct mst_fronts *fronts, uint64_t connection);
 
 /* fronts.c: after each input to `one`: carries out its effects. */
 void mst_fronts_drain(struct mst_fronts *fronts, struct mst_fronts_one *one);

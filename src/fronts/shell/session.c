@@ -91,7 +91,7 @@ static void session_free(struct session *session, bool leave)
     free(session);
 }
 
-static void tell_changed(const struct mst_fronts *fronts)
+void mst_fronts_changed(const struct mst_fronts *fronts)
 {
     if (fronts->options.changed != NULL && !fronts->closing) {
         fronts->options.changed(fronts->options.ctx);
@@ -110,7 +110,7 @@ static void on_over(struct mst_fronts_news *news)
 
     memcpy(why, session->why, sizeof why);
     session_free(session, false);
-    tell_changed(fronts);
+    mst_fronts_changed(fronts);
     if (!silent) {
         one->front->ended(one->machine, now_ns(), number, status, mst_slice_text(why));
         mst_fronts_drain(fronts, one);
@@ -148,7 +148,7 @@ static void give_joined(struct session *session, const struct mst_reply *reply)
 
     if (reply->status == MUSTER_OK && reply->view.rank != MST_RANK_NONE) {
         one->front->opened(one->machine, now_ns(), session->number, reply->view.generation);
-        tell_changed(session->fronts);
+        mst_fronts_changed(session->fronts);
         mst_fronts_drain(session->fronts, one);
         return;
     }
@@ -223,7 +223,8 @@ static bool post(struct session *session, enum call_kind kind, uint64_t tag,
 
 /* ---- opening ---- */
 
-static muster_status open_client(struct session *session, uint32_t size, char *why, size_t room)
+static muster_status open_client(struct session *session, const struct mst_front_effect *effect,
+                                 char *why, size_t room)
 {
     const struct mst_fronts *fronts = session->fronts;
     struct muster_client_options options = fronts->client;
@@ -237,8 +238,10 @@ static muster_status open_client(struct session *session, uint32_t size, char *w
     } else {
         options.role = MUSTER_ROLE_RANK;
         options.index = session->index;
-        options.size_of_job = options.size_of_job != 0 ? options.size_of_job : size;
-        if (!fronts->options.process(fronts->options.ctx, session->index, &other.pid, why, room)) {
+        options.size_of_job = options.size_of_job != 0 ? options.size_of_job : effect->size;
+        if (!fronts->options.process(fronts->options.ctx, session->index,
+                                     mst_fronts_descriptor(fronts, effect->connection), &other.pid,
+                                     why, room)) {
             return MUSTER_EINVAL;
         }
     }
@@ -287,7 +290,7 @@ static void open_session(struct mst_fronts *fronts, struct mst_fronts_one *one,
     session->ready.take = on_ready;
     mst_list_init(&session->calls);
     mst_list_append(&fronts->sessions, &session->link);
-    status = open_client(session, effect->size, why, sizeof why);
+    status = open_client(session, effect, why, sizeof why);
     if (status == MUSTER_OK && session->index == MST_FRONT_INDEX_NONE) {
         mst_fronts_post(fronts, &session->ready);
     } else if (status == MUSTER_OK && !post(session, CALL_JOIN, 0, &join, UINT64_MAX)) {
@@ -350,7 +353,7 @@ static void leave(struct session *session)
     bool member = session->index != MST_FRONT_INDEX_NONE;
 
     session->leaves = true;
-    tell_changed(session->fronts);
+    mst_fronts_changed(session->fronts);
     if (session->client == NULL || (member && session->dead)) {
         return;
     }
@@ -434,4 +437,9 @@ bool mst_fronts_any(const struct mst_fronts *fronts)
         }
     }
     return false;
+}
+
+bool mst_fronts_idle(const struct mst_fronts *fronts)
+{
+    return fronts->connection_count == 0 && !mst_fronts_any(fronts);
 }

@@ -156,6 +156,7 @@ static void open_session(struct mst_xla_task *task)
     task->session = ++front->next_session;
     task->generation = 0;
     task->open.out.session = task->session;
+    task->open.out.connection = task->connection->id;
     task->open.out.index = task->index;
     task->open.out.size = front->config.size;
     mst_xla_emit(front, &task->open, MST_FRONT_OPEN);
