@@ -9,11 +9,7 @@
 
 #include "launch/job.h"
 #include "launch/say.h"
-#include "proto/notice.h"
 
-#define WINDOW_NS (900 * (int64_t)NS_PER_S) /* a notice is due so long before its deadline */
-
-#define JAX_ADDRESS "JAX_COORDINATOR_ADDRESS"
 #define SLURM_JOB "SLURM_JOB_ID"
 
 /* ---- of the fronts ---- */
@@ -44,67 +40,6 @@ static bool process_of(void *ctx, uint32_t index, int connection, uint64_t *pid_
     return true;
 }
 
-static void forget(struct mst_fronted *fronted, uint32_t index)
-{
-    for (uint32_t i = 0; i < fronted->notice_count; i++) {
-        if (fronted->notices[i].index == index) {
-            fronted->notices[i] = fronted->notices[--fronted->notice_count];
-            return;
-        }
-    }
-}
-
-/* Where to keep a notice with this deadline: where all places are taken, instead of the one with
- * the last deadline. NULL: that is this one. */
-static struct mst_fronted_notice *place_for(struct mst_fronted *fronted, int64_t end_ns)
-{
-    struct mst_fronted_notice *last = &fronted->notices[0];
-
-    if (fronted->notice_count < MST_FRONTED_NOTICES_MAX) {
-        return &fronted->notices[fronted->notice_count++];
-    }
-    for (uint32_t i = 1; i < fronted->notice_count; i++) {
-        last = fronted->notices[i].end_ns > last->end_ns ? &fronted->notices[i] : last;
-    }
-    return end_ns < last->end_ns ? last : NULL;
-}
-
-static void keep(struct mst_fronted *fronted, uint32_t index, const struct mst_notice *notice,
-                 uint64_t age_ms)
-{
-    int64_t left_ms = (int64_t)notice->left_ms - (int64_t)age_ms;
-    int64_t end_ns = (int64_t)mst_lib_now_ns() + left_ms * (int64_t)NS_PER_MS;
-    struct mst_fronted_notice *kept = place_for(fronted, end_ns);
-    struct mst_text text;
-
-    if (kept != NULL) {
-        kept->index = index;
-        kept->end_ns = end_ns;
-        text = mst_text_in(kept->text, sizeof kept->text);
-        mst_text_format(&text, "%s%s%s%s%s",
-                        notice->source[0] != '\0' ? notice->source : "a notice",
-                        notice->host[0] != '\0' ? " on " : "", notice->host,
-                        notice->reason[0] != '\0' ? ": " : "", notice->reason);
-    }
-}
-
-static void hear(struct mst_fronted *fronted, const struct mst_item *item)
-{
-    struct mst_notice notice;
-    uint32_t index;
-
-    if (item->kind == MST_ITEM_RESET) {
-        fronted->notice_count = 0;
-    } else if ((item->kind == MST_ITEM_KEY || item->kind == MST_ITEM_DELETED) &&
-               mst_notice_key_read(item->name, &index)) {
-        forget(fronted, index);
-        if (item->kind == MST_ITEM_KEY && mst_notice_read(item->value, &notice) &&
-            notice.level == MST_NOTICE_CERTAIN) {
-            keep(fronted, index, &notice, item->number);
-        }
-    }
-}
-
 /* With the client's lock held. */
 static muster_status on_notices(void *ctx, const struct mst_reply *reply)
 {
@@ -112,7 +47,7 @@ static muster_status on_notices(void *ctx, const struct mst_reply *reply)
 
     mst_shared_lock(&job->shared);
     for (uint32_t i = 0; i < reply->item_count; i++) {
-        hear(&job->fronted, &reply->items[i]);
+        mst_front_notices_hear(&job->fronted.notices, &reply->items[i]);
     }
     mst_shared_unlock(&job->shared);
     mst_shared_wake(&job->shared);
@@ -170,7 +105,7 @@ int mst_fronted_open(struct mst_run_job *job)
 
     (void)uv_timer_init(&job->loop, &fronted->due);
     fronted->due.data = job;
-    fronted->jax_given = getenv(JAX_ADDRESS) != NULL;
+    fronted->jax_given = getenv("JAX_COORDINATOR_ADDRESS") != NULL;
     fronted->slurm_given = getenv(SLURM_JOB) != NULL;
     if (!mst_fronts_kinds(options->fronts, fronted->kinds, &fronted->count, &wrong) ||
         fronted->count == 0) {
@@ -205,28 +140,6 @@ void mst_fronted_close(struct mst_run_job *job)
 
 /* ---- notices ---- */
 
-/* The earliest one, but for those that are over: an earlier attempt was meant. False: none. */
-static bool earliest(struct mst_run_job *job, struct mst_fronted_notice *out)
-{
-    const struct mst_fronted *fronted = &job->fronted;
-    const struct mst_fronted_notice *first = NULL;
-
-    mst_shared_lock(&job->shared);
-    for (uint32_t i = 0; i < fronted->notice_count; i++) {
-        const struct mst_fronted_notice *one = &fronted->notices[i];
-
-        if (one->end_ns >= (int64_t)fronted->began_ns &&
-            (first == NULL || one->end_ns < first->end_ns)) {
-            first = one;
-        }
-    }
-    if (first != NULL) {
-        *out = *first;
-    }
-    mst_shared_unlock(&job->shared);
-    return first != NULL;
-}
-
 static void on_due(uv_timer_t *timer)
 {
     mst_fronted_look(timer->data);
@@ -235,19 +148,22 @@ static void on_due(uv_timer_t *timer)
 void mst_fronted_look(struct mst_run_job *job)
 {
     struct mst_fronted *fronted = &job->fronted;
-    struct mst_fronted_notice notice;
-    int64_t left_ns;
+    uint64_t now_ns = mst_lib_now_ns();
+    struct mst_front_notice notice;
+    bool some;
 
-    if (fronted->fronts == NULL || fronted->noticed || !earliest(job, &notice)) {
+    if (fronted->fronts == NULL || fronted->noticed) {
         return;
     }
-    left_ns = notice.end_ns - WINDOW_NS - (int64_t)mst_lib_now_ns();
-    if (left_ns > 0) {
-        (void)uv_timer_start(&fronted->due, on_due, (uint64_t)left_ns / NS_PER_MS + 1, 0);
-        return;
+    mst_shared_lock(&job->shared);
+    some = mst_front_notices_next(&fronted->notices, fronted->began_ns, &notice);
+    mst_shared_unlock(&job->shared);
+    if (some && notice.due_ns > now_ns) {
+        (void)uv_timer_start(&fronted->due, on_due, mst_ms_until(notice.due_ns, now_ns), 0);
+    } else if (some) {
+        fronted->noticed = true;
+        mst_fronts_notice(fronted->fronts, notice.text);
     }
-    fronted->noticed = true;
-    mst_fronts_notice(fronted->fronts, notice.text);
 }
 
 /* ---- attempts ---- */
@@ -330,34 +246,18 @@ static bool set_place(struct mst_environment *environment, const struct mst_plac
            set_number(environment, "SLURM_LOCALID", place->slot);
 }
 
-/* Process 0 of JAX always has a service of its own, which must not stand in the way. */
-static bool set_jax(struct mst_environment *environment, const struct mst_place *place)
-{
-    char address[32];
-
-    (void)snprintf(address, sizeof address, "127.0.0.1:%u", place->job->fronted.port);
-    return set(environment, JAX_ADDRESS, address) &&
-           set(environment, "JAX_COORDINATOR_BIND_ADDRESS", "127.0.0.1:0") &&
-           set_place(environment, place);
-}
-
-static bool set_torch(struct mst_environment *environment, const struct mst_run_job *job)
-{
-    return set(environment, "MASTER_ADDR", "127.0.0.1") &&
-           set_number(environment, "MASTER_PORT", job->fronted.port) &&
-           set(environment, "TORCHELASTIC_USE_AGENT_STORE", "True");
-}
-
 bool mst_fronted_variables(struct mst_environment *environment, const struct mst_place *place)
 {
     const struct mst_fronted *fronted = &place->job->fronted;
     bool ok = true;
 
     for (unsigned i = 0; i < fronted->count && fronted->fronts != NULL && ok; i++) {
-        if (strcmp(fronted->kinds[i].front->name, "tcpstore") == 0) {
-            ok = set_torch(environment, place->job);
-        } else if (!fronted->jax_given && place->job->options->spares == 0) {
-            ok = set_jax(environment, place);
+        const struct mst_front *front = fronted->kinds[i].front;
+        bool jax = strcmp(front->name, "xla") == 0;
+
+        if (!jax || (!fronted->jax_given && place->job->options->spares == 0)) {
+            ok = mst_front_variables(environment, front, fronted->port) &&
+                 (!jax || set_place(environment, place));
         }
     }
     return ok;

@@ -9,21 +9,11 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "fronts/shell/kinds.h"
-#include "process/environment.h"
+#include "launch/front.h"
 
 struct mst_run_job;
 struct mst_place;
 struct mst_process;
-
-enum { MST_FRONTED_NOTICES_MAX = 64 };
-
-/* A certain notice of preemption, by this machine's clock since its start. */
-struct mst_fronted_notice {
-    uint32_t index; /* of its key */
-    int64_t end_ns; /* the deadline */
-    char text[400]; /* its source and reason */
-};
 
 struct mst_fronted {
     struct mst_fronts *fronts; /* NULL: there are none */
@@ -31,15 +21,12 @@ struct mst_fronted {
     unsigned count;
     uint16_t port;
     struct muster_client_options client;
-    bool listens;                /* the job's notices are followed in this attempt */
-    bool noticed;                /* the fronts of this attempt have been told */
-    uint64_t began_ns;           /* this attempt */
-    uv_timer_t due;              /* of the next notice */
-    bool jax_given, slurm_given; /* the user's environment says where the job is */
-
-    /* Under the run's lock. Of more, these are the earliest. */
-    struct mst_fronted_notice notices[MST_FRONTED_NOTICES_MAX];
-    uint32_t notice_count;
+    bool listens;                     /* the job's notices are followed in this attempt */
+    bool noticed;                     /* the fronts of this attempt have been told */
+    uint64_t began_ns;                /* this attempt */
+    uv_timer_t due;                   /* of the next notice */
+    bool jax_given, slurm_given;      /* the user's environment says where the job is */
+    struct mst_front_notices notices; /* under the run's lock */
 };
 
 /* The port, before anything runs. 0, or the exit code after one line. */

@@ -17,6 +17,8 @@
 /* Where mst_say writes. */
 static int said_to = STDERR_FILENO;
 
+static const char *command = "run";
+
 static bool said_as_json;
 
 static char last[1024];
@@ -33,26 +35,32 @@ __attribute__((format(printf, 2, 0))) static void say(enum mst_level level, cons
     char words[4096], line[4096 + 1], object[MST_LOG_JSON_ROOM(sizeof words)];
     struct mst_text text = mst_text_in(line, sizeof line - 1);
     const char *bytes = line;
-    size_t size;
+    size_t size, begin;
 
     (void)vsnprintf(words, sizeof words, format, args);
-    mst_text_format(&text, "muster run: %.*s", MST_TEXT_ARGS(words));
-    (void)snprintf(last, sizeof last, "%.*s", (int)sizeof last - 1, line + strlen("muster run: "));
+    mst_text_format(&text, "muster %s: ", command);
+    begin = text.size;
+    mst_text_format(&text, "%.*s", MST_TEXT_ARGS(words));
+    (void)snprintf(last, sizeof last, "%.*s", (int)sizeof last - 1, line + begin);
     size = text.size;
     if (said_as_json) {
         char time[MST_LOG_TIME_ROOM];
 
         (void)mst_log_time_now(time);
-        size = mst_log_json(
-            object, sizeof object - 1,
-            &(struct mst_log_parts){.time = time,
-                                    .level = mst_log_level(level),
-                                    .area = "run",
-                                    .text = mst_slice_text(line + strlen("muster run: "))});
+        size = mst_log_json(object, sizeof object - 1,
+                            &(struct mst_log_parts){.time = time,
+                                                    .level = mst_log_level(level),
+                                                    .area = command,
+                                                    .text = mst_slice_text(line + begin)});
         bytes = object;
     }
     (said_as_json ? object : line)[size] = '\n';
     (void)!write(said_to, bytes, size + 1); /* at once: the ranks write there too */
+}
+
+void mst_say_as(const char *name)
+{
+    command = name;
 }
 
 void mst_say_as_json(void)

@@ -4,12 +4,15 @@
 
 #include "process/output.h"
 
-/* One line on stderr, "muster run: ...". Main thread. */
+/* One line on stderr, "muster run: ...", or as the named command. Main thread. */
 void mst_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same, where the run goes no further: MST_EXIT_LAUNCHER. */
 int mst_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int mst_no_memory(void); /* no memory, or no descriptors */
+
+/* From now on as this command. */
+void mst_say_as(const char *command);
 
 /* From now on such a line is a JSON object, as the service's log has them. */
 void mst_say_as_json(void);
