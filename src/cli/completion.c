@@ -439,13 +439,10 @@ static void complete_line(struct line *line)
     mst_cli_release(&line->flags);
 }
 
-/* A command that users do not type has no example. */
 static void complete_command(struct line *line)
 {
     for (size_t i = 0; i < mst_cli_command_count; i++) {
-        if (*mst_cli_commands[i]->example) {
-            offer(line, mst_cli_commands[i]->name, mst_cli_commands[i]->summary);
-        }
+        offer(line, mst_cli_commands[i]->name, mst_cli_commands[i]->summary);
     }
     if (*line->current == '-') {
         offer(line, "--help", "the commands");

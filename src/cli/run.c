@@ -6,10 +6,10 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/fronts.h"
 #include "cli/hosts.h"
 #include "cli/programs.h"
 #include "client/shell/signals.h"
-#include "fronts/shell/kinds.h"
 #include "launch/announcer.h"
 #include "launch/nodes/launched.h"
 #include "launch/run.h"
@@ -181,23 +181,12 @@ static int check_input(const struct mst_cli *cli, const struct mst_run_options *
     return MST_CLI_OK;
 }
 
-static int check_fronts(const struct mst_cli *cli, const struct mst_run_options *options)
-{
-    struct mst_fronts_kind kinds[MST_FRONTS_MAX];
-    struct mst_slice wrong;
-    unsigned count;
-
-    if (mst_fronts_kinds(options->fronts, kinds, &count, &wrong)) {
-        return MST_CLI_OK;
-    }
-    return mst_cli_usage(cli, "--front %s: there is no front '%.*s'; xla, tcpstore or none",
-                         options->fronts, MST_SLICE_ARGS(wrong));
-}
-
 static int check(const struct mst_cli *cli, const struct mst_run_options *options)
 {
     char error[256];
+    unsigned fronts;
     int64_t ms;
+    bool jax;
     int code;
 
     if (cli->argument_count == 0) {
@@ -235,7 +224,7 @@ static int check(const struct mst_cli *cli, const struct mst_run_options *option
                              (unsigned)options->max_size, (unsigned)options->size);
     }
     code = check_input(cli, options);
-    code = code == MST_CLI_OK ? check_fronts(cli, options) : code;
+    code = code == MST_CLI_OK ? mst_cli_fronts(cli, options->fronts, &fronts, &jax) : code;
     return code == MST_CLI_OK ? check_nodes(cli, options) : code;
 }
 

@@ -11,7 +11,7 @@
 #include "launch/awaited.h"
 #include "launch/ending.h"
 #include "launch/faults.h"
-#include "launch/fronted.h"
+#include "launch/fronts/fronted.h"
 #include "launch/group.h"
 #include "launch/kept.h"
 #include "launch/leaders.h"

@@ -522,13 +522,13 @@ def test_helper_is_let_in_with_a_secret_that_can_be_read_once(env, started, serv
     until(lambda: left_of(env) == [])
 
 
-def test_typed_by_hand_it_says_that_there_is_nothing_to_type(muster):
-    """A user types `muster agent`. One line says that there is nothing to type.
+def test_typed_without_a_front(muster):
+    """A user types `muster agent`. One line says that --front is missing.
     [What the program notices]"""
     done = muster("agent")
     assert done.returncode == 2
-    assert done.stderr == ("muster agent: the library starts it for a process that no agent has "
-                           "started; there is nothing to type\n")
+    assert done.stderr == ("muster agent: --front is missing, as in --front xla --size 8; without it "
+                           "the library starts this command\n")
 
 
 @pytest.mark.parametrize("name", MPI)

@@ -171,13 +171,13 @@ static void faults_are_said_after_a_second_of_many(void **state)
     for (uint64_t i = 1; i <= MANY; i++) {
         hears(&job, i);
     }
-    mst_faults_look(&job.faults, &job.group);
+    mst_faults_look(&job.faults, &job.group, false);
     (void)snprintf(last, sizeof last, "#%u failed;", MST_FAULTS_ROOM);
     assert_non_null(strstr(mst_said_last(), last));
     assert_int_equal(job.faults.unsaid, MANY - MST_FAULTS_ROOM);
     job.faults.window_ns -= UINT64_C(2000000000); /* it is over */
     hears(&job, MANY + 1);
-    mst_faults_look(&job.faults, &job.group);
+    mst_faults_look(&job.faults, &job.group, false);
     (void)snprintf(last, sizeof last, "#%d failed;", MANY + 1);
     assert_non_null(strstr(mst_said_last(), last));
     assert_int_equal(job.faults.unsaid, 0);

@@ -129,7 +129,8 @@ uint64_t mst_helper_notices_look(struct mst_helper_notices *notices, muster_clie
     (void)pthread_mutex_lock(&notices->lock);
     count = notices->count;
     memcpy(indices, notices->indices, count * sizeof *indices);
-    asks = notices->listed && count > 0 && indices[0] == notices->own;
+    asks = notices->listed && count > 0 &&
+           (notices->own == MST_INDEX_HELPER || notices->own == indices[0]);
     (void)pthread_mutex_unlock(&notices->lock);
     if (client == NULL || notices->failed) {
         return UINT64_MAX;

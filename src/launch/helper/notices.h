@@ -4,7 +4,8 @@
 
 /* The sources of a node where no `muster run` has started its ranks: each rank has a helper, and
  * that of the lowest index on the host asks the sources, for all ranks of the host. Which one that
- * is, is seen in the members of the job: when that rank is gone the next one's helper does. */
+ * is, is seen in the members of the job: when that rank is gone the next one's helper does. The
+ * agent of a node's fronts asks as long as there is a rank on the host. */
 
 #include <pthread.h>
 
@@ -15,7 +16,7 @@
 struct mst_helper_notices {
     struct mst_announcer announcer;
     const char *host;
-    uint32_t own; /* index */
+    uint32_t own; /* index; MST_INDEX_HELPER: of no rank */
     pid_t pid;    /* of the rank: the run began with it */
     void (*ring)(void *ctx);
     void *ctx;

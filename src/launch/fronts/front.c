@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "launch/front.h"
+#include "launch/fronts/front.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_LAUNCH_FRONTED_H
-#define MST_LAUNCH_FRONTED_H
+#ifndef MST_LAUNCH_FRONTS_FRONTED_H
+#define MST_LAUNCH_FRONTS_FRONTED_H
 
 /* The fronts of a run (fronts/shell): its processes of JAX and torch speak to them in their own
  * protocols, and are ranks of the job. They find them by their environment. */
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "launch/front.h"
+#include "launch/fronts/front.h"
 
 struct mst_run_job;
 struct mst_place;

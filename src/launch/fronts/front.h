@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_LAUNCH_FRONT_H
-#define MST_LAUNCH_FRONT_H
+#ifndef MST_LAUNCH_FRONTS_FRONT_H
+#define MST_LAUNCH_FRONTS_FRONT_H
 
 /* What `muster run` and `muster agent --front` have in common around the fronts of a node. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "launch/fronted.h"
+#include "launch/fronts/fronted.h"
 
 #include <inttypes.h>
 #include <stdio.h>
