@@ -299,7 +299,7 @@ static int run(struct mst_cli *cli)
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .restarts_given = mst_cli_given(cli, "max_restarts"),
         .role = mst_cli_text(cli, "role"),
-        .fronts = given(cli, "front") ? mst_cli_text(cli, "front") : "xla",
+        .fronts = given(cli, "front") ? mst_cli_text(cli, "front") : MST_FRONTS_DEFAULT,
         .jax_recoverable = number(cli, "jax_recoverable") != 0,
         .bind = (enum mst_bind)number(cli, "bind"),
 

@@ -9,6 +9,8 @@ import os
 import re
 import socket
 
+from nodes import joining
+
 PLACE = "echo $RANK $SLURM_PROCID of $SLURM_NTASKS local $SLURM_LOCALID job $SLURM_JOB_ID."
 JAX = "echo jax $JAX_COORDINATOR_ADDRESS $JAX_COORDINATOR_BIND_ADDRESS.;"
 STORE = "echo store $MASTER_ADDR:$MASTER_PORT $TORCHELASTIC_USE_AGENT_STORE."
@@ -63,6 +65,17 @@ def test_the_store_of_torch(muster):
     lines = shell(muster, 2, ["--front", "tcpstore"], STORE)
     assert len(set(lines)) == 1 and re.fullmatch(r"store 127\.0\.0\.1:\d+ True\.", lines[0]), lines
     assert re.fullmatch(r"store 127\.0\.0\.1:\d+ False\.", shell(muster, 1, [], STORE)[0])
+
+
+def test_the_line_for_the_other_nodes(spawn):
+    """--front tcpstore with --nnodes 2: the line to type on the other node has the flag, and a process there finds the
+    store of its own node."""
+    first = spawn("run", "--nnodes", 2, "-n", 1, "--listen", "127.0.0.1:0", "--front", "tcpstore", "--", "sh", "-c",
+                  STORE)
+    nodes = [first, spawn("run", *joining(first))]
+    assert [node.wait() for node in nodes] == [0, 0]
+    ports = {re.search(r"store 127\.0\.0\.1:(\d+) True\.", "\n".join(node.out.lines))[1] for node in nodes}
+    assert len(ports) == 2
 
 
 def test_a_front_that_there_is_not(muster):

@@ -8,6 +8,7 @@
 #include "fronts/shell/fronts.h"
 
 #define MST_FRONTS_MAX 2u
+#define MST_FRONTS_DEFAULT "xla" /* without --front */
 
 /* The one of that name. NULL: there is none. */
 const struct mst_fronts_kind *mst_fronts_kind(struct mst_slice name);

@@ -127,6 +127,10 @@ static void make_line(const struct mst_run_job *job, const char *addresses, stru
     }
     mst_words_add(line, "-j");
     mst_words_add(line, job->name);
+    if (strcmp(options->fronts, MST_FRONTS_DEFAULT) != 0) {
+        mst_words_add(line, "--front");
+        mst_words_add(line, options->fronts);
+    }
     mst_programs_words(options, line);
 }
 
