@@ -31,6 +31,43 @@ store.set("before", "kept")
 print("waits", flush=True)
 print("got", store.get("late").decode(), store.get("before").decode(), store.add("n", 1), flush=True)
 """
+# What each client does beyond a limit, and then a client that does not.
+LIMITS = """
+import datetime, os
+import torch.distributed as dist
+
+def client():
+    return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False,
+                         wait_for_workers=False, timeout=datetime.timedelta(seconds=300))
+
+def beyond(what, call):
+    try:
+        call(client())
+    except Exception as error:
+        print("beyond", what, type(error).__name__, flush=True)
+    else:
+        print("accepted", what, flush=True)
+
+long = "k" * 4096
+beyond("value", lambda store: (store.set("v", b"x" * ((1 << 20) + 1)), store.get("v")))
+beyond("append", lambda store: (store.set("a", b"x" * (1 << 20)), store.append("a", "x"), store.get("a")))
+beyond("key", lambda store: (store.set(long, "x"), store.get(long)))
+beyond("wait", lambda store: store.wait([long]))
+beyond("keys", lambda store: store.check(["k"] * 131073))
+beyond("request", lambda store: (store.multi_set([str(i) for i in range(65)], ["x" * (1 << 20)] * 65), store.get("0")))
+store = client()
+names = [str(i) for i in range(1000)]
+store.multi_set(names, names)
+print("within", store.multi_get(names) == [name.encode() for name in names], flush=True)
+"""
+BEYOND = {  # {what: the end of the run's line}
+    "value": "SET: a value with a size of 1048577, and at most 1048576 are possible",
+    "append": "APPEND: a limit is reached (value_bytes_max: 1048576)",
+    "key": "SET: a limit is reached (key_bytes_max: 4096)",
+    "wait": "WAIT: a limit is reached (key_bytes_max: 4096)",
+    "keys": "CHECK: a number of keys of 131073, and at most 131072 are possible",
+    "request": "its request has more than 64 MiB",
+}
 
 
 def parts(text):
@@ -64,3 +101,14 @@ def test_the_service_is_killed_below_a_wait(spawn, muster):
     until(lambda: muster(*put).returncode == 0)  # it is started again
     run.out.wait_for("got now kept 1", patience_s=300)
     assert run.run.wait() == 0
+
+
+def test_limits(spawn, muster):
+    """Clients go beyond each limit of the store: of a key, of a value, of the keys and the bytes of a request. Each gets
+    DistNetworkError at once, a line of the run names the limit, and the next client is served."""
+    run = Run(spawn, muster, 1, "--front", "tcpstore", rank=[client("torch") / "python", "-W", "ignore", "-c", LIMITS])
+    run.out.wait_for("within True", patience_s=300)
+    assert run.run.wait() == 0
+    assert [line.split()[-2:] for line in run.out.having("beyond")] == [[what, "DistNetworkError"] for what in BEYOND]
+    for line, words in zip(run.log.having("is disconnected"), BEYOND.values(), strict=True):
+        assert re.fullmatch(r"muster run: tcpstore: client \d+ \(process \d+\) is disconnected: " + re.escape(words), line)

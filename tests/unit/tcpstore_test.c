@@ -402,6 +402,10 @@ static void limits_of_the_service(struct stage *stage)
     stage_say(peer, MST_TCPSTORE_SET, "bv", bytes, (size_t)8192, "v");
     EXPECT(stage,
            peer->closed && strstr(stage->line, "SET: a limit is reached (key_bytes_max: 4096)"));
+    peer = stage_client(stage, 0);
+    stage_say(peer, MST_TCPSTORE_WAIT, "ib", INT64_C(1), bytes, (size_t)8192);
+    EXPECT(stage,
+           peer->closed && strstr(stage->line, "WAIT: a limit is reached (key_bytes_max: 4096)"));
     free(bytes);
 }
 
@@ -623,7 +627,7 @@ static void long_wait(struct stage *stage)
     stage_pass(stage, 29999);
     EXPECT(stage, stage_got(quick, "00") && stage->line[0] == '\0');
     stage_pass(stage, 1);
-    EXPECT(stage, strcmp(stage->line, "tcpstore: process 12345 has waited 30 s for the key "
+    EXPECT(stage, strcmp(stage->line, "process 12345 has waited 30 s for the key "
                                       "'/default_pg/0//cpu//0/1' and 2 more; 1 other client has "
                                       "waited as long") == 0);
     stage->line[0] = '\0';
@@ -631,8 +635,7 @@ static void long_wait(struct stage *stage)
     EXPECT(stage, stage->line[0] == '\0');
     stage_say(quick, MST_TCPSTORE_BARRIER, "ki", "alone", INT64_C(2));
     stage_pass(stage, 30000);
-    EXPECT(stage,
-           strcmp(stage->line, "tcpstore: process 0 has waited 30 s at the barrier 'alone'") == 0);
+    EXPECT(stage, strcmp(stage->line, "process 0 has waited 30 s at the barrier 'alone'") == 0);
 }
 
 /* ---- barriers ---- */
@@ -695,7 +698,7 @@ static void session_over(struct stage *stage)
     stage_say(other, MST_TCPSTORE_GETNUMKEYS, "");
     stage_end_session(stage, 0, MUSTER_EFENCED);
     EXPECT(stage, peer->closed && waiting->closed && !other->closed);
-    EXPECT(stage, strstr(stage->line, "tcpstore: the store is over: given up"));
+    EXPECT(stage, strstr(stage->line, "the store is over: given up"));
     EXPECT(stage, strstr(stage->line, "the service is gone; its clients are disconnected"));
     peer = stage_client(stage, 0);
     stage_say(peer, MST_TCPSTORE_GET, "k", "k");

@@ -53,7 +53,7 @@ void mst_tcpstore_fail(struct mst_tcpstore *front, struct mst_tcpstore_connectio
     char line[LINE_ROOM];
     struct mst_text text = mst_text_in(line, sizeof(line));
 
-    mst_text_format(&text, "tcpstore: client %" PRIu64, connection->id);
+    mst_text_format(&text, "client %" PRIu64, connection->id);
     if (connection->nonce != 0) {
         mst_text_format(&text, " (process %u)", connection->nonce);
     }
@@ -71,14 +71,17 @@ void mst_tcpstore_fail_memory(struct mst_tcpstore *front,
 void mst_tcpstore_fail_reply(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection,
                              const struct mst_reply *reply)
 {
-    struct mst_tcpstore_request request = mst_tcpstore_request_of(connection);
+    enum mst_tcpstore_opcode opcode = MST_TCPSTORE_WAIT; /* is beside the requests */
     char what[LINE_ROOM / 2];
     struct mst_text text = mst_text_in(what, sizeof(what));
 
     if (connection->busy) {
-        mst_text_format(&text, "%s: ", mst_tcpstore_opcode_word(request.opcode));
+        opcode = mst_tcpstore_request_of(connection).opcode;
+    } else if (connection->wait.space == MST_TCPSTORE_BARRIERS) {
+        opcode = MST_TCPSTORE_BARRIER;
     }
-    mst_text_format(&text, "%s", mst_status_text(reply->status));
+    mst_text_format(&text, "%s: %s", mst_tcpstore_opcode_word(opcode),
+                    mst_status_text(reply->status));
     if (reply->status == MUSTER_ELIMIT && reply->has_detail) {
         const struct mst_setting *setting = mst_limit_kind_setting(reply->detail.limit_kind);
 

@@ -106,11 +106,11 @@ static void errand_fail(struct mst_tcpstore *front, struct mst_tcpstore_errand *
 
     if (!connection && errand->item) {
         mst_tcpstore_log(
-            front, mst_slice_of(line, mst_text_print(
-                                          line, sizeof(line),
-                                          "tcpstore: an item of the queue '%.*s' is lost: %s",
-                                          MST_SLICE_ARGS(mst_blob_slice(errand->key)),
-                                          mst_status_text(reply ? reply->status : MUSTER_ENOMEM))));
+            front,
+            mst_slice_of(
+                line, mst_text_print(line, sizeof(line), "an item of the queue '%.*s' is lost: %s",
+                                     MST_SLICE_ARGS(mst_blob_slice(errand->key)),
+                                     mst_status_text(reply ? reply->status : MUSTER_ENOMEM))));
     }
     if (!connection) {
         mst_tcpstore_errand_free(front, errand);

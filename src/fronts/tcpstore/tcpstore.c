@@ -325,12 +325,11 @@ static void on_ended(void *ctx, uint64_t now_ns, uint64_t id, muster_status stat
         return;
     }
     mst_tcpstore_log(
-        front,
-        mst_slice_of(line, mst_text_print(line, sizeof(line),
-                                          "tcpstore: the store is over: %s%s%.*s; its clients "
-                                          "are disconnected, and may connect again",
-                                          mst_status_text(status), text.size > 0 ? ": " : "",
-                                          MST_SLICE_ARGS(text))));
+        front, mst_slice_of(line, mst_text_print(line, sizeof(line),
+                                                 "the store is over: %s%s%.*s; its clients "
+                                                 "are disconnected, and may connect again",
+                                                 mst_status_text(status), text.size > 0 ? ": " : "",
+                                                 MST_SLICE_ARGS(text))));
     end_all(front, session);
 }
 

@@ -226,7 +226,7 @@ static void tell(struct mst_tcpstore *front, struct mst_tcpstore_wait *wait, uns
     char line[320];
     struct mst_text text = mst_text_in(line, sizeof(line));
 
-    mst_text_format(&text, "tcpstore: process %u has waited 30 s %s '%.*s'", connection->nonce,
+    mst_text_format(&text, "process %u has waited 30 s %s '%.*s'", connection->nonce,
                     wait->space == MST_TCPSTORE_BARRIERS ? "at the barrier" : "for the key",
                     MST_SLICE_ARGS(key));
     if (wait->left > 1) {
