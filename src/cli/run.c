@@ -10,6 +10,7 @@
 #include "cli/hosts.h"
 #include "cli/programs.h"
 #include "client/shell/signals.h"
+#include "fronts/shell/kinds.h"
 #include "launch/announcer.h"
 #include "launch/nodes/launched.h"
 #include "launch/run.h"

@@ -42,7 +42,8 @@ enum mst_front_effect_kind {
     MST_FRONT_DROP,  /* stop the call `tag` of `session`; no `reply` is owed for it */
     MST_FRONT_FAIL,  /* the process of `session` reports its failure: `code`, `bytes`: one line */
     MST_FRONT_LEAVE, /* the process of `session` is done: it leaves; no `ended` is owed */
-    MST_FRONT_LOG    /* `bytes`: one line for the operator */
+    MST_FRONT_LOG,   /* `bytes`: one line for the operator */
+    MST_FRONT_WAITS  /* `waits` has something else to say */
 };
 
 #define MST_FRONT_INDEX_NONE UINT32_MAX
@@ -57,6 +58,13 @@ struct mst_front_effect {
     struct mst_slice bytes;
     uint32_t index, size;
     int32_t code;
+};
+
+/* A client that waits for others. */
+struct mst_front_wait {
+    uint32_t pid; /* as it says; 0: it does not */
+    uint64_t since_ns;
+    struct mst_slice what; /* for people: "for the key 'x'"; borrowed */
 };
 
 /* The functions of one front. `front` is what its `new` made. */
@@ -87,6 +95,11 @@ struct mst_front {
     void (*dead)(void *front, uint64_t now_ns, uint32_t index, struct mst_slice text);
     /* A notice of preemption of the job is due; `text`: its source. */
     void (*notice)(void *front, uint64_t now_ns, struct mst_slice text);
+
+    /* The clients that wait for others for a second or more, the first one first. NULL: the service
+     * knows of all waits of this protocol. */
+    void (*waits)(const void *front, void (*each)(void *ctx, const struct mst_front_wait *wait),
+                  void *ctx);
 
     void (*tick)(void *front, uint64_t now_ns);
     uint64_t (*deadline_ns)(const void *front); /* of the next tick; UINT64_MAX: never */

@@ -167,6 +167,22 @@ bool mst_run_stopped_take(struct mst_slice *value, struct mst_run_stopped *out)
            mst_slice_number(word, INT64_MAX, &out->for_ms);
 }
 
+bool mst_run_front_wait_take(struct mst_slice *value, struct mst_run_front_wait *out)
+{
+    struct mst_slice line = mst_slice_cut(value, '\n');
+    struct mst_slice index = mst_slice_cut(&line, '\t'), pid = mst_slice_cut(&line, '\t');
+    struct mst_slice age = mst_slice_cut(&line, '\t');
+
+    *out = (struct mst_run_front_wait){.index = MST_RUN_NO_INDEX, .what = line};
+    if (mst_slice_starts_with(index, mst_slice_text("+"))) {
+        return mst_run_number_read(mst_slice_from(index, 1), UINT32_MAX, &out->more) &&
+               out->more != 0;
+    }
+    return (index.size == 0 || mst_run_number_read(index, UINT32_MAX - 1, &out->index)) &&
+           mst_run_number_read(pid, INT32_MAX, &out->pid) &&
+           mst_slice_number(age, INT64_MAX, &out->for_ms) && line.size > 0;
+}
+
 /* ---- writing ---- */
 
 void mst_run_all_write(char *room, const struct mst_all *all)

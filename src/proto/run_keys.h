@@ -97,6 +97,23 @@ struct mst_run_stopped {
 /* Takes the next off the value. False: there is no more, or it is nothing that an agent writes. */
 bool mst_run_stopped_take(struct mst_slice *value, struct mst_run_stopped *out);
 
+/* What each agent writes, under its node's number, of the processes that wait in a front for
+ * others: lines "INDEX\tPID\tMS\tWHAT", each with how long it had waited when this was written. A
+ * process that is none of the run's ranks has no INDEX. At the end "+COUNT" where more have no
+ * room. */
+#define MST_RUN_FRONT_WAITS_PREFIX "muster/run-front-waits/"
+#define MST_RUN_NO_INDEX UINT32_MAX
+
+struct mst_run_front_wait {
+    uint32_t index, pid;
+    uint32_t more; /* not 0: so many others, and nothing else */
+    uint64_t for_ms;
+    struct mst_slice what; /* for people; borrowed, and of any bytes but ends of lines */
+};
+
+/* Takes the next off the value. False: there is no more, or it is nothing that an agent writes. */
+bool mst_run_front_wait_take(struct mst_slice *value, struct mst_run_front_wait *out);
+
 /* What each agent writes under its node's number: the address of its replica of the service. It
  * stays when the node is lost, as its replica does, which is away then. */
 #define MST_RUN_REPLICA_PREFIX "muster/run-replica/"

@@ -7,6 +7,7 @@
 #include "proto/words.h"
 #include "view/brief.h"
 #include "view/clusters.h"
+#include "view/front_waits.h"
 #include "view/json.h"
 #include "view/plain.h"
 #include "view/preemption.h"
@@ -28,6 +29,7 @@ void mst_status_fini(struct mst_status *status)
     mst_items_fini(&status->clusters);
     mst_items_fini(&status->plain);
     mst_items_fini(&status->stopped);
+    mst_items_fini(&status->front_waits);
     mst_items_fini(&status->replicas);
     mst_items_fini(&status->restarts);
 }
@@ -493,6 +495,30 @@ static json_t *stopped_json(const struct mst_status *status)
     return list;
 }
 
+static json_t *front_waits_json(const struct mst_status *status)
+{
+    json_t *list = json_array();
+    struct mst_front_waits waits;
+
+    if (!mst_front_waits_of(status, &waits)) {
+        return drop(list);
+    }
+    for (size_t i = 0; i < waits.count; i++) {
+        const struct mst_front_waiter *waiter = &waits.list[i];
+        json_t *object = json_object();
+        bool good =
+            put(object, "index",
+                waiter->index == MST_INDEX_ANY ? json_null() : number_json(waiter->index)) &&
+            put(object, "pid", number_json(waiter->pid)) &&
+            put(object, "for_ms", number_json(waiter->for_ms)) &&
+            put(object, "what", text_json(waiter->what));
+
+        append(&list, good ? object : drop(object));
+    }
+    free(waits.list);
+    return list;
+}
+
 static json_t *job_json(const struct mst_item *job)
 {
     json_t *object = json_object();
@@ -647,6 +673,7 @@ static json_t *status_json(const struct mst_status *status, bool brief)
            put(object, "stragglers", stragglers_json(status)) &&
            put(object, "without_muster", plain_json(status)) &&
            put(object, "stopped", stopped_json(status)) &&
+           put(object, "front_waits", front_waits_json(status)) &&
            put(object, "members", members_json(status, brief)) &&
 
            put(object, "rounds", list_json(&status->rounds, round_json)) &&

@@ -13,12 +13,13 @@ struct mst_status {
     /* As the service lists them. */
     /* `jobs` with the replicas of the service as its value: view/replicas.h */
     struct mst_items jobs, members, rounds, hosts, faults, history;
-    struct mst_items preemption; /* the keys under MST_PREEMPT_PREFIX */
-    struct mst_items clusters;   /* and under MST_CLUSTER_STATUS_PREFIX */
-    struct mst_items plain;      /* and under MST_RUN_PLAIN_PREFIX */
-    struct mst_items stopped;    /* and under MST_RUN_STOPPED_PREFIX */
-    struct mst_items replicas;   /* and under MST_RUN_REPLICA_PREFIX */
-    struct mst_items restarts;   /* and MST_RUN_RESTARTS_KEY */
+    struct mst_items preemption;  /* the keys under MST_PREEMPT_PREFIX */
+    struct mst_items clusters;    /* and under MST_CLUSTER_STATUS_PREFIX */
+    struct mst_items plain;       /* and under MST_RUN_PLAIN_PREFIX */
+    struct mst_items stopped;     /* and under MST_RUN_STOPPED_PREFIX */
+    struct mst_items front_waits; /* and under MST_RUN_FRONT_WAITS_PREFIX */
+    struct mst_items replicas;    /* and under MST_RUN_REPLICA_PREFIX */
+    struct mst_items restarts;    /* and MST_RUN_RESTARTS_KEY */
 };
 
 /* Ends with a newline; the caller frees it. NULL: no memory. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/words.h"
+#include "view/front_waits.h"
 #include "view/plain.h"
 #include "view/preemption.h"
 #include "view/span.h"
@@ -466,6 +467,100 @@ static bool waits_in_a_round(struct scene *scene)
     return say(scene, MST_JOB_WAITS, MST_JOB_NOTE, round->since_ms);
 }
 
+struct idle {
+    struct scene *scene;
+    const struct mst_front_waits *waits;
+    uint32_t count, shown[NAMES_SHOWN];
+};
+
+static void look_at_rank(struct idle *idle, uint32_t index)
+{
+    if (!mst_front_waits_has(idle->waits, index)) {
+        if (idle->count < NAMES_SHOWN) {
+            idle->shown[idle->count] = index;
+        }
+        idle->count++;
+    }
+}
+
+/* "; #0 does not wait" */
+static void add_idle(struct scene *scene, const struct mst_front_waits *waits)
+{
+    struct idle idle = {.scene = scene, .waits = waits};
+    struct mst_plain plain;
+
+    if (waits->more > 0 || !mst_plain_of(scene->status, &plain)) {
+        return;
+    }
+    for (size_t i = 0; i < plain.count; i++) {
+        look_at_rank(&idle, plain.ranks[i].index);
+    }
+    free(plain.ranks);
+    for (size_t i = 0; i < scene->status->members.count; i++) {
+        const struct mst_who *who = &scene->status->members.items[i].who;
+
+        if (who->role == MST_ROLE_RANK && who->rank != MST_RANK_NONE &&
+            mst_state_is_here(who->state)) {
+            look_at_rank(&idle, who->index);
+        }
+    }
+    for (uint32_t i = 0; i < idle.count && i < NAMES_SHOWN; i++) {
+        mst_text_format(&scene->text, "%s#%" PRIu32, i > 0 ? ", " : "; ", idle.shown[i]);
+    }
+    if (idle.count > NAMES_SHOWN) {
+        mst_text_format(&scene->text, " and %" PRIu32 " more", idle.count - NAMES_SHOWN);
+    }
+    if (idle.count > 0) {
+        mst_text_add(&scene->text, idle.count == 1 ? " does not wait" : " do not wait");
+    }
+    if (idle.count == 1) {
+        scene->out->index = idle.shown[0];
+    }
+}
+
+/* As they began to wait, the first one. */
+static const struct mst_front_waiter *longest_of(const struct mst_front_waits *waits)
+{
+    const struct mst_front_waiter *longest = waits->list;
+
+    for (size_t i = 1; i < waits->count; i++) {
+        longest = waits->list[i].for_ms > longest->for_ms ? &waits->list[i] : longest;
+    }
+    return longest;
+}
+
+static void add_front_waits(struct scene *scene, const struct mst_front_waits *waits)
+{
+    const struct mst_front_waiter *longest = longest_of(waits);
+    uint64_t all = waits->count + waits->more;
+
+    mst_text_format(&scene->text, "%" PRIu64 " process%s in TCPStore for ", all,
+                    all == 1 ? " waits" : "es wait");
+    mst_span(&scene->text, longest->for_ms);
+    mst_text_add(&scene->text, all == 1 ? ": " : ", the first one: ");
+    if (longest->index == MST_INDEX_ANY) {
+        mst_text_format(&scene->text, "pid %" PRIu32, longest->pid);
+    } else {
+        mst_text_format(&scene->text, "#%" PRIu32, longest->index);
+    }
+    mst_text_format(&scene->text, " %.*s", MST_SLICE_ARGS(longest->what));
+    add_idle(scene, waits);
+}
+
+static bool waits_in_a_front(struct scene *scene)
+{
+    struct mst_front_waits waits;
+    uint64_t longest_ms;
+
+    if (!mst_front_waits_of(scene->status, &waits) || waits.count == 0) {
+        return false;
+    }
+    longest_ms = longest_of(&waits)->for_ms;
+    add_front_waits(scene, &waits);
+    free(waits.list);
+    return say(scene, MST_JOB_WAITS, MST_JOB_NOTE, 1 + longest_ms);
+}
+
 static bool some_are_missing(struct scene *scene)
 {
     uint32_t count = scene->ranks > 0 ? absent(scene) : 0;
@@ -571,9 +666,10 @@ static bool all_run(struct scene *scene)
 void mst_job_verdict_of(const struct mst_status *status, struct mst_job_verdict *out)
 {
     static bool (*const says[])(struct scene *) = {
-        is_empty,         all_have_left, is_over,      has_too_few,   is_interrupted,
-        is_stopped,       is_starting,   is_preempted, is_silent,     waits_in_a_round,
-        some_are_missing, are_workers,   are_plain,    one_straggles, all_run};
+        is_empty,       all_have_left,    is_over,          has_too_few,
+        is_interrupted, is_stopped,       is_starting,      is_preempted,
+        is_silent,      waits_in_a_round, waits_in_a_front, some_are_missing,
+        are_workers,    are_plain,        one_straggles,    all_run};
     const struct mst_item *job = mst_status_job(status);
     struct scene scene = {.status = status, .out = out};
     struct mst_plain plain;

@@ -136,6 +136,13 @@ static size_t client_at(const struct world *world, uint64_t id)
     return 0;
 }
 
+static void look_at_wait(void *ctx, const struct mst_front_wait *wait)
+{
+    const struct world *world = ctx;
+
+    MST_ASSERT(wait->what.size > 0 && wait->since_ns <= world->now_ns);
+}
+
 static void apply(struct world *world, const struct mst_front_effect *effect)
 {
     struct mst_open open = {.role = MST_ROLE_OBSERVER, .index = MST_INDEX_ANY};
@@ -174,6 +181,9 @@ static void apply(struct world *world, const struct mst_front_effect *effect)
         break;
     case MST_FRONT_LOG:
         MST_ASSERT(effect->bytes.size > 0);
+        break;
+    case MST_FRONT_WAITS:
+        mst_tcpstore_front.waits(world->machine, look_at_wait, world);
         break;
     case MST_FRONT_FAIL:
         MST_ASSERT(!"it fails no process");

@@ -29,6 +29,7 @@
  *   w        wait for the key k; w again: drop the call
  *   l        leave          f        fail
  *   b        send a MiB      q        close the connection
+ *   x        what clients wait for is another
  *
  * A death is "d" and the index, a notice "n", to all connections. ---- */
 
@@ -119,6 +120,9 @@ static void command(struct echo *one, char letter)
     } else if (letter == 'b') {
         effect(one, (struct mst_front_effect){.kind = MST_FRONT_SEND,
                                               .bytes = mst_slice_of(mib, sizeof mib)});
+    } else if (letter == 'x') {
+        effect(one, (struct mst_front_effect){.kind = MST_FRONT_WAITS});
+        answer(one, "X");
     } else if (letter == 'q') {
         answer(one, "Q");
         effect(one, (struct mst_front_effect){.kind = MST_FRONT_CLOSE});
@@ -207,6 +211,23 @@ static void echo_notice(void *front, uint64_t now_ns, struct mst_slice text)
     answer(front, "n");
 }
 
+/* Of processes 0 and 1, twice, and of others. */
+static void echo_waits(const void *front,
+                       void (*each)(void *ctx, const struct mst_front_wait *wait), void *ctx)
+{
+    static const uint32_t pids[] = {1001, 1000, 1001, 7, 8, 9};
+
+    (void)front;
+    for (size_t i = 0; i < sizeof pids / sizeof pids[0]; i++) {
+        struct mst_front_wait wait = {.pid = pids[i],
+                                      .since_ns = UINT64_MAX,
+                                      /* later than now: 0 ms */ .what =
+                                          mst_slice_text("for\ta\nkey")};
+
+        each(ctx, &wait);
+    }
+}
+
 static void echo_tick(void *front, uint64_t now_ns)
 {
     (void)front;
@@ -243,6 +264,7 @@ static const struct mst_front echo_front = {.name = "echo",
                                             .ended = echo_ended,
                                             .dead = echo_dead,
                                             .notice = echo_notice,
+                                            .waits = echo_waits,
                                             .tick = echo_tick,
                                             .deadline_ns = echo_deadline,
                                             .next = echo_next,
@@ -258,7 +280,7 @@ static struct stage {
     struct mst_fronts *fronts;
     uint16_t port;
     int fd;
-    char said[400];
+    char said[400], waits[4096];
     int connection; /* of the process that the fronts asked for last */
     unsigned changes;
 } stage;
@@ -277,6 +299,18 @@ static void on_changed(void *ctx)
 {
     (void)ctx;
     stage.changes++;
+}
+
+static uint32_t rank_of(void *ctx, uint32_t pid)
+{
+    (void)ctx;
+    return pid >= 1000 ? pid - 1000 : MST_FRONT_INDEX_NONE;
+}
+
+static void on_waits(void *ctx)
+{
+    (void)ctx;
+    mst_fronts_waits(stage.fronts, stage.waits, sizeof stage.waits);
 }
 
 static void say(void *ctx, const char *line)
@@ -317,6 +351,8 @@ static int set_up(void **state)
                                          .client = &stage.client,
                                          .node = MST_NODE_NONE,
                                          .process = process_of,
+                                         .waits = on_waits,
+                                         .rank = rank_of,
                                          .say = say,
                                          .changed = on_changed};
     struct muster_error err = {0};
@@ -605,6 +641,21 @@ static void a_notice(void **state)
     expect_on(stage.fd, "n");
 }
 
+/* A front says that other clients wait. The agent has a line of each process, with its rank if it
+ * has one, and of any text for people one line; what has no room is counted. */
+static void waits(void **state)
+{
+    char few[64];
+
+    (void)state;
+    write_to(stage.fd, "Ex");
+    expect_on(stage.fd, "X");
+    assert_string_equal(stage.waits, "1\t1001\t0\tfor?a?key\n0\t1000\t0\tfor?a?key\n"
+                                     "\t7\t0\tfor?a?key\n\t8\t0\tfor?a?key\n\t9\t0\tfor?a?key");
+    mst_fronts_waits(stage.fronts, few, sizeof few);
+    assert_string_equal(few, "1\t1001\t0\tfor?a?key\n0\t1000\t0\tfor?a?key\n+3");
+}
+
 /* The processes are started anew. The earlier ones' connections are closed, their sessions say
  * nothing, and the front is a new one. */
 static void another_attempt(void **state)
@@ -727,6 +778,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failure, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_dropped_call, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_notice, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_attempt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_reader, set_up, tear_down),
         cmocka_unit_test_setup_teardown(closed_connections, set_up, tear_down),

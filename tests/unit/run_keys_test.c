@@ -282,6 +282,33 @@ static void stopped_ranks_are_read_one_by_one(void **state)
     assert_false(mst_run_stopped_take(&value, &one));
 }
 
+/* An agent names the processes that wait in a front for others. They are read up to the first line
+ * that no agent writes. [program / muster status] */
+static void waits_in_a_front_are_read_one_by_one(void **state)
+{
+    static const char *const no_waits[] = {"",          "1\t2\t3",   "1\t2\t3\t",  "x\t2\t3\tk",
+                                           "1\t\t3\tk", "1\t2\t\tk", "1\t2\t-3\tk"};
+    struct mst_run_front_wait one;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof no_waits / sizeof no_waits[0]; i++) {
+        struct mst_slice value = mst_slice_text(no_waits[i]);
+
+        assert_false(mst_run_front_wait_take(&value, &one));
+    }
+    struct mst_slice value =
+        mst_slice_text("7\t8\t1200\tfor the key 'k'\n\t9\t0\tat the barrier 'b'\n+3");
+
+    assert_true(mst_run_front_wait_take(&value, &one));
+    assert_true(one.index == 7 && one.pid == 8 && one.for_ms == 1200);
+    assert_true(mst_slice_is(one.what, "for the key 'k'"));
+    assert_true(mst_run_front_wait_take(&value, &one));
+    assert_true(one.index == MST_RUN_NO_INDEX && one.pid == 9 && one.for_ms == 0);
+    assert_true(mst_slice_is(one.what, "at the barrier 'b'") && one.more == 0);
+    assert_true(mst_run_front_wait_take(&value, &one) && one.more == 3);
+    assert_false(mst_run_front_wait_take(&value, &one));
+}
+
 /* The first node says how many restarts are used, and of how many. What is no such pair, or more
  * than there may be, is refused. [program / muster why] */
 static void restarts_are_read_as_a_pair(void **state)
@@ -307,6 +334,7 @@ int main(void)
         cmocka_unit_test(a_node_that_is_none_is_refused),
         cmocka_unit_test(ranks_without_muster_are_read_one_by_one),
         cmocka_unit_test(stopped_ranks_are_read_one_by_one),
+        cmocka_unit_test(waits_in_a_front_are_read_one_by_one),
         cmocka_unit_test(restarts_are_read_as_a_pair),
         cmocka_unit_test(ranks_that_wait_are_read_line_by_line),
     };

@@ -74,6 +74,16 @@ static void drop(struct stage *stage, uint32_t number, const struct mst_front_ef
     assert_true(false); /* it drops only what it has posted, and what is not answered */
 }
 
+static void add_wait(void *ctx, const struct mst_front_wait *wait)
+{
+    struct stage *stage = ctx;
+    size_t size = strlen(stage->waits);
+
+    (void)snprintf(stage->waits + size, sizeof(stage->waits) - size, "%u %u %.*s;", wait->pid,
+                   (unsigned)((stage->now_ns - wait->since_ns) / 1000000), (int)wait->what.size,
+                   (const char *)wait->what.data);
+}
+
 static void apply(struct stage *stage, uint32_t number, const struct mst_front_effect *effect)
 {
     struct peer *peer;
@@ -114,6 +124,10 @@ static void apply(struct stage *stage, uint32_t number, const struct mst_front_e
         assert_true(effect->bytes.size > 0 && effect->bytes.size < sizeof(stage->line));
         memcpy(stage->line, effect->bytes.data, effect->bytes.size);
         stage->line[effect->bytes.size] = '\0';
+        break;
+    case MST_FRONT_WAITS:
+        stage->waits[0] = '\0';
+        mst_tcpstore_front.waits(stage->fronts[number], add_wait, stage);
         break;
     case MST_FRONT_FAIL:
         assert_true(false);

@@ -67,8 +67,9 @@ struct stage {
     size_t reply_count;
     struct peer *peers[STAGE_CLIENTS_MAX];
     size_t peer_count;
-    size_t posts;   /* requests, ever */
-    char line[512]; /* the last one for the operator */
+    size_t posts;    /* requests, ever */
+    char line[512];  /* the last one for the operator */
+    char waits[512]; /* what the fronts say of their clients: "PID AGE_MS WHAT;" each */
 };
 
 typedef void stage_scenario(struct stage *stage);

@@ -611,7 +611,8 @@ static void wide_wait(struct stage *stage)
 }
 
 /* Two clients wait for 30 s. One line says which process waits, and for what; it is not repeated,
- * and a wait that ends before is not in it. */
+ * and a wait that ends before is not in it. After the first second they are shown, until they
+ * end. */
 static void long_wait(struct stage *stage)
 {
     struct peer *quick = stage_client(stage, 0);
@@ -626,6 +627,9 @@ static void long_wait(struct stage *stage)
     stage_say(other, MST_TCPSTORE_SET, "kv", "quick", "");
     stage_pass(stage, 29999);
     EXPECT(stage, stage_got(quick, "00") && stage->line[0] == '\0');
+    EXPECT(stage,
+           strcmp(stage->waits, "12345 1000 for the key '/default_pg/0//cpu//0/1' and 2 more;"
+                                "0 1000 at the barrier 'b';") == 0);
     stage_pass(stage, 1);
     EXPECT(stage, strcmp(stage->line, "process 12345 has waited 30 s for the key "
                                       "'/default_pg/0//cpu//0/1' and 2 more; 1 other client has "
@@ -633,6 +637,9 @@ static void long_wait(struct stage *stage)
     stage->line[0] = '\0';
     stage_pass(stage, 100000);
     EXPECT(stage, stage->line[0] == '\0');
+    stage_say(quick, MST_TCPSTORE_BARRIER, "ki", "b", INT64_C(2));
+    EXPECT(stage, stage_got(other, "00") && strstr(stage->waits, "12345 ") == stage->waits &&
+                      !strstr(stage->waits, "barrier"));
     stage_say(quick, MST_TCPSTORE_BARRIER, "ki", "alone", INT64_C(2));
     stage_pass(stage, 30000);
     EXPECT(stage, strcmp(stage->line, "process 0 has waited 30 s at the barrier 'alone'") == 0);

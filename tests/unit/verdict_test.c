@@ -202,7 +202,7 @@ static void what_interrupted_it(void **state)
 }
 
 /* A notice of preemption is there: how long is left. A rank is stopped by a signal, or silent: for
- * how long. */
+ * how long. Processes wait in a front: for what, and which ranks do not. */
 static void what_is_coming(void **state)
 {
     struct stage stage;
@@ -226,6 +226,20 @@ static void what_is_coming(void **state)
     expect(&stage, "stopped", "trouble", 2,
            "rank 2 (#2) on b2 is stopped by a signal for 12 s, and 1 more");
     stage.status.stopped.count = 0;
+    stage.plain.value = TEXT("1\t17\t9000\tfor the key 'k'\n\t18\t100\tat the barrier 'b'\n"
+                             "3\t19\t5\tfor the key 'k'");
+    stage.status.front_waits = (struct mst_items){.items = &stage.plain, .count = 1};
+    expect(
+        &stage, "waits", "note", MST_INDEX_ANY,
+        "3 processes wait in TCPStore for 12 s, the first one: #1 for the key 'k'; #0, #2 do not "
+        "wait");
+    stage.plain.value = TEXT("1\t17\t9000\tfor the key 'k'\n+3");
+    expect(&stage, "waits", "note", MST_INDEX_ANY,
+           "4 processes wait in TCPStore for 12 s, the first one: #1 for the key 'k'");
+    stage.plain.value = TEXT("0\t1\t0\tx\n1\t2\t0\tx\n2\t3\t0\tx");
+    expect(&stage, "waits", "note", 3,
+           "3 processes wait in TCPStore for 3.0 s, the first one: #0 x; #3 does not wait");
+    stage.status.front_waits.count = 0;
     stage.members[2].who.state = MST_SILENT;
     stage.members[2].who.heard_ms = 3400;
     expect(&stage, "silent", "trouble", 2, "rank 2 (#2) on b2 is silent for 3.4 s");
@@ -323,8 +337,8 @@ static void durations(void **state)
     }
 }
 
-/* The service was started again a moment ago, and all ranks run, or one has not come back to it yet.
- * The sentence says both; a minute later it is no news. */
+/* The service was started again a moment ago, and all ranks run, or one has not come back to it
+ * yet. The sentence says both; a minute later it is no news. */
 static void a_service_that_was_started_again_is_news(void **state)
 {
     struct stage stage;

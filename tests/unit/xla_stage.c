@@ -232,6 +232,8 @@ static void act(struct stage *stage, uint32_t front, const struct mst_front_effe
     case MST_FRONT_LOG:
         stage->logs++;
         break;
+    case MST_FRONT_WAITS:
+        assert_true(false);
     }
 }
 

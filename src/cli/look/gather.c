@@ -25,6 +25,8 @@ bool mst_cli_gather(muster_client *client, const struct mst_cli_place *place, in
         {MST_LIST, MST_CLUSTER_STATUS_PREFIX, &status->clusters, "list the clusters"},
         {MST_LIST, MST_RUN_PLAIN_PREFIX, &status->plain, "list the ranks without muster"},
         {MST_LIST, MST_RUN_STOPPED_PREFIX, &status->stopped, "list the ranks that are stopped"},
+        {MST_LIST, MST_RUN_FRONT_WAITS_PREFIX, &status->front_waits,
+         "list the processes that wait"},
         {MST_LIST, MST_RUN_REPLICA_PREFIX, &status->replicas, "list the nodes with a replica"},
         {MST_LIST, MST_RUN_RESTARTS_KEY, &status->restarts, "list the restarts left"}};
 

@@ -314,6 +314,11 @@ static void carry_out(struct mst_fronts *fronts, struct mst_fronts_one *one,
                        MST_SLICE_ARGS(effect->bytes));
         fronts->options.say(fronts->options.ctx, line);
         return;
+    case MST_FRONT_WAITS:
+        if (fronts->options.waits != NULL) {
+            fronts->options.waits(fronts->options.ctx);
+        }
+        return;
     case MST_FRONT_OPEN:
     case MST_FRONT_POST:
     case MST_FRONT_DROP:

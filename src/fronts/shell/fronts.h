@@ -32,6 +32,9 @@ struct mst_fronts_options {
                     size_t room);
     void (*say)(void *ctx, const char *line);
     void (*changed)(void *ctx); /* mst_fronts_has or _idle may say another thing. May be NULL */
+    void (*waits)(void *ctx);   /* likewise mst_fronts_waits */
+    /* With `waits`: the index of the process in the job; INDEX_NONE: it is none of this node. */
+    uint32_t (*rank)(void *ctx, uint32_t pid);
     void *ctx;
 };
 
@@ -63,6 +66,10 @@ bool mst_fronts_any(const struct mst_fronts *fronts); /* some process */
 
 /* Whether nothing is connected, and no process has a session as a member. */
 bool mst_fronts_idle(const struct mst_fronts *fronts);
+
+/* The clients that have waited for others for a second or more, as an agent writes them
+ * (proto/run_keys.h). `room`: 64 or more. */
+void mst_fronts_waits(const struct mst_fronts *fronts, char *value, size_t room);
 
 /* Ends the sessions: each process that has not left does so now. The loop runs once more after it,
  * to close what it has of this. NULL: a no-op. */

@@ -23,6 +23,7 @@ enum {
     MST_TCPSTORE_PAUSE = 256 << 10, /* bytes of further requests */
     MST_TCPSTORE_OPENING_MS = 10000,
     MST_TCPSTORE_RESERVED_MS = 1000,
+    MST_TCPSTORE_SHOWN_MS = 1000, /* then `waits` has it */
     MST_TCPSTORE_LONG_MS = 30000, /* then a line names what is waited for */
     MST_TCPSTORE_PREFIX_ROOM = 48
 };
@@ -111,6 +112,7 @@ struct mst_tcpstore_queue {
 struct mst_tcpstore_wait {
     struct mst_list link;      /* of the front's, the oldest first; not linked: there is none */
     struct mst_list in_recent; /* likewise of those that no line has named */
+    struct mst_list in_hidden; /* likewise of those that `waits` does not have */
     struct mst_list calls;
     enum mst_tcpstore_space space; /* KEYS or BARRIERS */
     struct mst_blob *keys;         /* as the request has them */
@@ -162,7 +164,8 @@ struct mst_tcpstore {
     uint64_t now_ns;
     uint64_t sessions_made, tags;
     struct mst_tree connections, calls;
-    struct mst_list sessions, effects, ready, opening, waits, recent, errands;
+    struct mst_list sessions, effects, ready, opening, waits, recent, hidden, errands;
+    struct mst_tcpstore_out waits_changed;
     struct mst_tcpstore_out *given; /* what `next` returned */
     struct mst_tcpstore_connection *spare;
     struct mst_tree queues;
@@ -247,9 +250,12 @@ void mst_tcpstore_wait_begin(struct mst_tcpstore *front, struct mst_tcpstore_con
 void mst_tcpstore_wait_end(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection);
 void mst_tcpstore_wait_answer(struct mst_tcpstore *front,
                               struct mst_tcpstore_connection *connection);
-/* One line about those that are long by now; when the next one is. */
+/* Shows those that are old enough, and says one line about those that are long by now; when the
+ * next one is. */
 void mst_tcpstore_waits_tell(struct mst_tcpstore *front);
 uint64_t mst_tcpstore_waits_deadline_ns(const struct mst_tcpstore *front);
+void mst_tcpstore_waits(const void *ctx, void (*each)(void *ctx, const struct mst_front_wait *wait),
+                        void *each_ctx);
 /* Whether it is of this key alone. */
 bool mst_tcpstore_wait_is_for(const struct mst_tcpstore_wait *wait, struct mst_slice key);
 /* The queue has items: waits of several keys are closer to their end. */

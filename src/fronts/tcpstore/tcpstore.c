@@ -464,6 +464,7 @@ static muster_status front_new(void **out, const struct mst_front_config *config
     mst_list_init(&front->opening);
     mst_list_init(&front->waits);
     mst_list_init(&front->recent);
+    mst_list_init(&front->hidden);
     mst_list_init(&front->errands);
     mst_list_init(&front->following);
     mst_tree_init(&front->connections, connection_order);
@@ -522,6 +523,7 @@ const struct mst_front mst_tcpstore_front = {
     .ended = on_ended,
     .dead = on_dead,
     .notice = on_notice,
+    .waits = mst_tcpstore_waits,
     .tick = on_tick,
     .deadline_ns = deadline,
     .next = next_effect,

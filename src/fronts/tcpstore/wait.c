@@ -7,15 +7,34 @@
  * clients. A name that is a queue with items counts as there, as the watch of the queues shows it.
  */
 
+enum { WHAT_ROOM = 256 };
+
 static void wait_on(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection);
+
+/* Whether `waits` has it. */
+static bool is_shown(const struct mst_tcpstore_wait *wait)
+{
+    return mst_list_linked(&wait->link) && !mst_list_linked(&wait->in_hidden);
+}
+
+static void waits_changed(struct mst_tcpstore *front)
+{
+    if (!mst_list_linked(&front->waits_changed.link)) {
+        mst_tcpstore_emit(front, &front->waits_changed, MST_FRONT_WAITS);
+    }
+}
 
 void mst_tcpstore_wait_end(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection)
 {
     struct mst_tcpstore_wait *wait = &connection->wait;
 
     mst_tcpstore_drop_calls(front, &wait->calls);
+    if (is_shown(wait)) {
+        waits_changed(front);
+    }
     mst_list_remove(&wait->link);
     mst_list_remove(&wait->in_recent);
+    mst_list_remove(&wait->in_hidden);
     mst_blob_drop(&front->mem, wait->keys);
     if (wait->grab) {
         mst_tcpstore_errand_leave(front, wait->grab);
@@ -192,6 +211,7 @@ void mst_tcpstore_wait_begin(struct mst_tcpstore *front, struct mst_tcpstore_con
     wait->since_ns = front->now_ns;
     mst_list_append(&front->waits, &wait->link);
     mst_list_append(&front->recent, &wait->in_recent);
+    mst_list_append(&front->hidden, &wait->in_hidden);
     mst_tcpstore_finish(front, connection);
     wait_on(front, connection);
     if (mst_list_linked(&wait->link) && count == 1 && space == MST_TCPSTORE_KEYS) {
@@ -203,6 +223,11 @@ void mst_tcpstore_wait_begin(struct mst_tcpstore *front, struct mst_tcpstore_con
 
 /* ---- long waits ---- */
 
+static const struct mst_tcpstore_connection *waiter(const struct mst_tcpstore_wait *wait)
+{
+    return MST_CONTAINER_CONST(wait, struct mst_tcpstore_connection, wait);
+}
+
 static struct mst_tcpstore_wait *first_recent(const struct mst_tcpstore *front)
 {
     return mst_list_empty(&front->recent)
@@ -210,28 +235,64 @@ static struct mst_tcpstore_wait *first_recent(const struct mst_tcpstore *front)
                : MST_CONTAINER(front->recent.next, struct mst_tcpstore_wait, in_recent);
 }
 
-uint64_t mst_tcpstore_waits_deadline_ns(const struct mst_tcpstore *front)
+static struct mst_tcpstore_wait *first_hidden(const struct mst_tcpstore *front)
 {
-    const struct mst_tcpstore_wait *wait = first_recent(front);
-
-    return wait ? mst_after_ms(wait->since_ns, (uint64_t)MST_TCPSTORE_LONG_MS) : NEVER;
+    return mst_list_empty(&front->hidden)
+               ? NULL
+               : MST_CONTAINER(front->hidden.next, struct mst_tcpstore_wait, in_hidden);
 }
 
-static void tell(struct mst_tcpstore *front, struct mst_tcpstore_wait *wait, unsigned others)
+static uint64_t due_ns(const struct mst_tcpstore_wait *wait, uint64_t after_ms)
 {
-    const struct mst_tcpstore_connection *connection =
-        MST_CONTAINER(wait, struct mst_tcpstore_connection, wait);
+    return wait ? mst_after_ms(wait->since_ns, after_ms) : NEVER;
+}
+
+uint64_t mst_tcpstore_waits_deadline_ns(const struct mst_tcpstore *front)
+{
+    return mst_sooner(due_ns(first_hidden(front), MST_TCPSTORE_SHOWN_MS),
+                      due_ns(first_recent(front), MST_TCPSTORE_LONG_MS));
+}
+
+static struct mst_slice what_of(const struct mst_tcpstore_wait *wait, char room[WHAT_ROOM])
+{
     struct mst_slice list = wait->chunk;
     struct mst_slice key = mst_tcpstore_item(&list);
-    char line[320];
-    struct mst_text text = mst_text_in(line, sizeof(line));
+    struct mst_text text = mst_text_in(room, WHAT_ROOM);
 
-    mst_text_format(&text, "process %u has waited 30 s %s '%.*s'", connection->nonce,
+    mst_text_format(&text, "%s '%.*s'",
                     wait->space == MST_TCPSTORE_BARRIERS ? "at the barrier" : "for the key",
                     MST_SLICE_ARGS(key));
     if (wait->left > 1) {
         mst_text_format(&text, " and %" PRIu64 " more", wait->left - 1);
     }
+    return mst_slice_of(room, text.size);
+}
+
+void mst_tcpstore_waits(const void *ctx, void (*each)(void *ctx, const struct mst_front_wait *wait),
+                        void *each_ctx)
+{
+    const struct mst_tcpstore *front = ctx;
+
+    MST_EACH(wait, &front->waits, const struct mst_tcpstore_wait, link) {
+        if (is_shown(wait)) {
+            char room[WHAT_ROOM];
+            const struct mst_front_wait shown = {.pid = waiter(wait)->nonce,
+                                                 .since_ns = wait->since_ns,
+                                                 .what = what_of(wait, room)};
+
+            each(each_ctx, &shown);
+        }
+    }
+}
+
+static void tell(struct mst_tcpstore *front, const struct mst_tcpstore_wait *wait, unsigned others)
+{
+    char line[WHAT_ROOM + 100], room[WHAT_ROOM];
+    struct mst_slice what = what_of(wait, room);
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_format(&text, "process %u has waited 30 s %.*s", waiter(wait)->nonce,
+                    MST_SLICE_ARGS(what));
     if (others > 0) {
         mst_text_format(&text, "; %u other client%s as long", others,
                         others == 1 ? " has waited" : "s have waited");
@@ -244,7 +305,11 @@ void mst_tcpstore_waits_tell(struct mst_tcpstore *front)
     struct mst_tcpstore_wait *first = first_recent(front);
     unsigned count = 0;
 
-    while (mst_tcpstore_waits_deadline_ns(front) <= front->now_ns) {
+    while (due_ns(first_hidden(front), MST_TCPSTORE_SHOWN_MS) <= front->now_ns) {
+        mst_list_remove(&first_hidden(front)->in_hidden);
+        waits_changed(front);
+    }
+    while (due_ns(first_recent(front), MST_TCPSTORE_LONG_MS) <= front->now_ns) {
         mst_list_remove(&first_recent(front)->in_recent);
         count++;
     }

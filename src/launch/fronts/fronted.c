@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "launch/job.h"
 #include "launch/say.h"
+#include "proto/run_keys.h"
 
 #define SLURM_JOB "SLURM_JOB_ID"
 
@@ -86,6 +88,38 @@ static void on_changed(void *ctx)
     }
 }
 
+/* Each rank leads a process group. */
+static uint32_t rank_of(void *ctx, uint32_t pid)
+{
+    const struct mst_run_job *job = ctx;
+    pid_t group = pid > 0 && pid <= INT32_MAX ? getpgid((pid_t)pid) : -1;
+
+    for (uint32_t i = 0; i < job->places.count && group > 0; i++) {
+        const struct mst_place *place = &job->places.list[i];
+
+        if (place->state == MST_PLACE_RUNS && place->process->pid == group) {
+            return place->index;
+        }
+    }
+    return MST_FRONT_INDEX_NONE;
+}
+
+/* To the service a wait is a request of a client that is no rank. */
+static void on_waits(void *ctx)
+{
+    struct mst_run_job *job = ctx;
+    struct mst_note *note = &job->fronted.waits;
+    char value[MST_NOTE_MAX];
+
+    if (job->nodes.joining || job->nodes.rejoins || job->end.closing) {
+        return;
+    }
+    mst_fronts_waits(job->fronted.fronts, value, sizeof value);
+    if (strcmp(value, note->value) != 0) {
+        mst_session_write(&job->session, note, value);
+    }
+}
+
 int mst_fronted_open(struct mst_run_job *job)
 {
     const struct mst_run_options *options = job->options;
@@ -99,6 +133,8 @@ int mst_fronted_open(struct mst_run_job *job)
                                         .process = process_of,
                                         .say = on_line,
                                         .changed = on_changed,
+                                        .waits = on_waits,
+                                        .rank = rank_of,
                                         .ctx = job};
     struct muster_error err;
     struct mst_slice wrong;
@@ -168,6 +204,15 @@ void mst_fronted_look(struct mst_run_job *job)
 
 /* ---- attempts ---- */
 
+void mst_fronted_joined(struct mst_run_job *job)
+{
+    struct mst_note *note = &job->fronted.waits;
+
+    *note = (struct mst_note){.owned = true};
+    (void)snprintf(note->key, sizeof note->key, MST_RUN_FRONT_WAITS_PREFIX "%" PRIu32,
+                   job->nodes.number);
+}
+
 void mst_fronted_begin(struct mst_run_job *job)
 {
     struct mst_fronted *fronted = &job->fronted;
@@ -185,6 +230,7 @@ void mst_fronted_begin(struct mst_run_job *job)
     }
     fronted->noticed = fronted->listens = false;
     fronted->began_ns = mst_lib_now_ns();
+    on_waits(job); /* of the attempt before none waits */
 }
 
 bool mst_fronted_has(const struct mst_run_job *job, const struct mst_place *place)

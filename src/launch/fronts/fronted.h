@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "launch/fronts/front.h"
+#include "launch/session.h"
 
 struct mst_run_job;
 struct mst_place;
@@ -23,6 +24,7 @@ struct mst_fronted {
     struct muster_client_options client;
     bool listens;                     /* the job's notices are followed in this attempt */
     bool noticed;                     /* the fronts of this attempt have been told */
+    struct mst_note waits;            /* who waits in the fronts, for what */
     uint64_t began_ns;                /* this attempt */
     uv_timer_t due;                   /* of the next notice */
     bool jax_given, slurm_given;      /* the user's environment says where the job is */
@@ -32,6 +34,8 @@ struct mst_fronted {
 /* The port, before anything runs. 0, or the exit code after one line. */
 int mst_fronted_open(struct mst_run_job *job);
 void mst_fronted_close(struct mst_run_job *job); /* the loop runs once more after it */
+
+void mst_fronted_joined(struct mst_run_job *job); /* the session is open */
 
 /* The processes of an attempt are about to start: the session is open, or the same. */
 void mst_fronted_begin(struct mst_run_job *job);

@@ -304,6 +304,7 @@ void mst_nodes_begin(struct mst_run_job *job)
     mst_reach_begin(job);
     mst_leaders_begin(job);
     mst_stopped_begin(job);
+    mst_fronted_joined(job);
     mst_restarts_left_begin(job);
     mst_nodes_begin_life(job);
     job->session.follow = (struct mst_lib_follow){.take = on_reply, .over = on_over, .ctx = job};

@@ -272,6 +272,8 @@ static bool copy_status(struct mst_uv_report *report, const char *job, struct ms
            copy_keys(core, name, mst_slice_text(MST_CLUSTER_STATUS_PREFIX), &status->clusters) &&
            copy_keys(core, name, mst_slice_text(MST_RUN_PLAIN_PREFIX), &status->plain) &&
            copy_keys(core, name, mst_slice_text(MST_RUN_STOPPED_PREFIX), &status->stopped) &&
+           copy_keys(core, name, mst_slice_text(MST_RUN_FRONT_WAITS_PREFIX),
+                     &status->front_waits) &&
            copy_keys(core, name, mst_slice_text(MST_RUN_REPLICA_PREFIX), &status->replicas) &&
            copy_keys(core, name, mst_slice_text(MST_RUN_RESTARTS_KEY), &status->restarts);
 }
