@@ -15,6 +15,7 @@ import xml.etree.ElementTree
 
 import pytest
 from conftest import sanitized
+from interop import client
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -56,7 +57,7 @@ def judges_itself(said):
 def test_every_measure_gives_a_figure(env):
     """The benchmark is run. Every measure gives a figure beside its anchor; on a machine where
     the anchor is off, the run says that it is void."""
-    done = bench(env, "--json", "--only", "^(?!requests)(?!.*closures?\\b)")
+    done = bench(env, "--json", "--only", "^(?!requests)(?!.*closures?\\b)(?!.*at the front)")
     assert done.stdout, done.stderr
     said = json.loads(done.stdout)
     names = [measure["name"] for measure in said["measures"]]
@@ -111,6 +112,32 @@ def test_requests_stand_beside_those_of_other_servers(env):
     assert redis["subject"][0] > 0 and redis["anchor"][0] > 0
     assert redis["ratio"] == [redis["subject"][0] / redis["anchor"][0]]
     assert redis["met"] == (redis["ratio"][0] > 1)
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer's figures are no product's")
+def test_the_front_stands_beside_the_service_of_jaxlib(env):
+    """Keys and a barrier of jaxlib's clients are measured at the front of a run and at jaxlib's own service.
+    Each figure stands beside that of the other, and the set and the get have a bar."""
+    client("jax")
+    done = bench(env, "--json", "--only", "^JAX at the front: (keys|barrier of 8)")
+    assert done.returncode in (0, 1) and done.stdout and "FAILED" not in done.stderr, done.stderr
+    said = json.loads(done.stdout)
+    assert [measure["name"] for measure in said["measures"]] == [
+        *(f"JAX's {call} at the front, one CPU" for call in ("set", "get", "add")),
+        "JAX's barrier of 8 at the front, last in to last out, all CPUs"]
+    assert {measure["beside"] for measure in said["measures"]} == {"jaxlib's service"}
+    assert all(measure["subject"][0] > 0 and measure["anchor"][0] > 0 for measure in said["measures"])
+    assert [measure.get("bar") for measure in said["measures"]] == ["<= 0.7 x", "<= 0.7 x", None, "<= 0.8 x"]
+
+
+def test_a_measure_without_its_clients_is_skipped(env):
+    """There is no environment with torch. The measures of the front for its store say so, and how one is
+    made; the benchmark does not fail."""
+    env["TEST_TORCH"] = "/nowhere"
+    done = bench(env, "--json", "--only", "^TCPStore at the front")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["measures"] == []
+    assert done.stderr.count("skipped: no environment with torch: tools/interop --make torch") == 4
 
 
 @pytest.mark.skipif(sanitized() or not (BUILD / "bin" / "bench_gearman").is_file()

@@ -30,6 +30,10 @@ class Bar:
         return cls(f"<= {ratio:g} x", lambda pair: pair.ratio <= ratio)
 
     @classmethod
+    def at_least(cls, ratio):
+        return cls(f">= {ratio:g} x", lambda pair: pair.ratio >= ratio)
+
+    @classmethod
     def below_us(cls, p50, p90=None, text=None):
         text = text or f"p50 <= {p50 / 1000:g} ms" + (f", p90 <= {p90 / 1000:g} ms" if p90 else "")
         return cls(text, lambda pair: pair.subject <= p50 and (p90 is None or pair.p90 <= p90))

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE_S = 10
 
 
