@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -495,7 +496,29 @@ static void open_both(void)
     expect_on(stage.fd, "oo");
 }
 
+/* Of this process, and two more. */
+static nlink_t threads(void)
+{
+    struct stat found;
+
+    assert_int_equal(stat("/proc/self/task", &found), 0);
+    return found.st_nlink;
+}
+
 /* ---- tests ---- */
+
+/* Two processes of a job of two speak to a front. Their sessions have no threads: the loop of the
+ * front drives them. */
+static void sessions_have_no_threads(void **state)
+{
+    nlink_t before = threads();
+
+    (void)state;
+    open_both();
+    write_to(stage.fd, "p");
+    expect_on(stage.fd, "P");
+    assert_int_equal(threads(), before);
+}
 
 /* Two processes of a job of two speak to a front. Each is a rank of the job, under the pid that the
  * agent reports, and its calls reach the service. */
@@ -782,6 +805,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_attempt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_reader, set_up, tear_down),
         cmocka_unit_test_setup_teardown(closed_connections, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sessions_have_no_threads, set_up, tear_down),
     };
 
     memset(mib, 'm', sizeof mib);

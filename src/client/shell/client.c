@@ -510,16 +510,16 @@ static muster_status open_client(struct muster_client *client, struct mst_lib_wa
     if (status == MUSTER_OK) {
         status = fill_client(client, wanted, err);
     }
-    if (status == MUSTER_OK) {
-        status = mst_lib_background_start(client, err);
-    }
     if (status == MUSTER_OK && wanted->other) {
         mst_lib_lock(client);
+        client->looped = true;
         mst_client_start(mst_lib_machine(client), mst_lib_now_ns());
         client->dirty = true;
-        mst_lib_hurry(client);
         mst_lib_unlock(client);
         return MUSTER_OK;
+    }
+    if (status == MUSTER_OK) {
+        status = mst_lib_background_start(client, err);
     }
     if (status == MUSTER_OK) {
         status = reach(client, wanted->where.whose, deadline_ns, err);

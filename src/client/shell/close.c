@@ -164,7 +164,7 @@ static void close_client(muster_client *client)
     if (!client || is_within(client)) {
         return;
     }
-    if (client->driver && client->thread_runs) {
+    if (client->driver && (client->thread_runs || client->looped)) {
         mst_lib_lock(client);
         if (!client->poisoned) {
             end_others(client);

@@ -550,6 +550,33 @@ void *mst_lib_hook_ctx(const muster_client *client, enum mst_lib_user user)
     return client->hooks[user].ctx;
 }
 
+/* ---- a loop of the program ---- */
+
+void mst_lib_drive(muster_client *client, short found, struct mst_lib_interest *interest)
+{
+    struct pollfd polled;
+    uint64_t epoch;
+
+    mst_lib_lock(client);
+    (void)mst_driver_interest(client->driver, &epoch);
+    if (client->poisoned) {
+        *interest = (struct mst_lib_interest){.fd = -1, .epoch = epoch, .until_ns = NEVER};
+        mst_lib_unlock(client);
+        return;
+    }
+    if (epoch == interest->epoch) {
+        mst_driver_ready(client->driver, mst_system_now_ns(), found);
+    }
+    do {
+        turn(client); /* in which a callback may make or drop a call */
+    } while (client->dirty && !client->poisoned);
+    polled = mst_driver_interest(client->driver, &interest->epoch);
+    interest->fd = polled.fd;
+    interest->events = polled.events;
+    interest->until_ns = deadline_of(client);
+    mst_lib_unlock(client);
+}
+
 /* ---- the background thread ---- */
 
 void mst_lib_hurry(struct muster_client *client)

@@ -92,6 +92,7 @@ struct muster_client {
     bool closing;     /* the user's calls may not wait any more */
     bool exiting;     /* exit() was called inside of a function, which never returns */
     bool stop_thread;
+    bool looped; /* there is no thread: a loop of the program drives */
     atomic_bool poisoned;
     bool interrupted;
     bool ended;

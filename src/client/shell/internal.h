@@ -77,13 +77,26 @@ muster_status mst_lib_open(muster_client **out, const struct muster_client_optio
 
 /* A client for another process of this machine, which does not use muster: the job sees that
  * process. Does not wait: calls are sent once the service is reached, and a rank makes its JOIN
- * itself. It ends, in mst_lib_hook's `ended`, when the service refuses it. */
+ * itself. It ends, in mst_lib_hook's `ended`, when the service refuses it. It has no thread: the
+ * caller's loop drives it, by mst_lib_drive, and callbacks run there. */
 struct mst_lib_other {
     uint64_t pid;
     uint32_t node; /* of the agent that started it, or MST_NODE_NONE */
 };
 muster_status mst_lib_open_other(muster_client **out, const struct muster_client_options *options,
                                  const struct mst_lib_other *other, struct muster_error *err);
+
+/* What a loop polls for a client. Zeroed before the first mst_lib_drive. */
+struct mst_lib_interest {
+    int fd; /* -1: nothing */
+    short events;
+    uint64_t epoch;    /* changes whenever these do, also when a new socket has the same number */
+    uint64_t until_ns; /* when to drive without an event; UINT64_MAX: never */
+};
+
+/* Takes what poll found, which may be 0, does what is due, and says what to poll next. After each
+ * event, at `until_ns`, and after a call of the client that may have sent something. No lock. */
+void mst_lib_drive(muster_client *client, short found, struct mst_lib_interest *interest);
 
 /* muster_client_close, without a word to the service: the session is left to what its agent says of
  * the process, or to its lease. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -48,38 +49,46 @@ struct writing {
 
 void mst_fronts_post(struct mst_fronts *fronts, struct mst_fronts_news *news)
 {
-    (void)pthread_mutex_lock(&fronts->lock);
     if (!mst_list_linked(&news->link)) {
         mst_list_append(&fronts->inbox, &news->link);
     }
-    (void)pthread_mutex_unlock(&fronts->lock);
-    (void)uv_async_send(&fronts->woken);
+    if (!fronts->taking) {
+        (void)uv_async_send(&fronts->woken);
+    }
 }
 
-void mst_fronts_unpost(struct mst_fronts *fronts, struct mst_fronts_news *news)
+static void set_timer(struct mst_fronts *fronts);
+
+static void take_inbox(struct mst_fronts *fronts)
 {
-    (void)pthread_mutex_lock(&fronts->lock);
-    if (mst_list_linked(&news->link)) {
-        mst_list_remove(&news->link);
+    struct mst_list *link;
+
+    fronts->taking = true;
+    while (!fronts->closing && (link = mst_list_take(&fronts->inbox)) != NULL) {
+        struct mst_fronts_news *news = MST_CONTAINER(link, struct mst_fronts_news, link);
+
+        news->take(news);
     }
-    (void)pthread_mutex_unlock(&fronts->lock);
+    fronts->taking = false;
+    if (!fronts->closing) {
+        set_timer(fronts);
+    }
 }
 
 static void on_woken(uv_async_t *handle)
 {
+    take_inbox(handle->data);
+}
+
+static void on_ready(uv_poll_t *handle, int status, int events)
+{
     struct mst_fronts *fronts = handle->data;
-    struct mst_list *link;
 
-    do {
-        (void)pthread_mutex_lock(&fronts->lock);
-        link = mst_list_take(&fronts->inbox);
-        (void)pthread_mutex_unlock(&fronts->lock);
-        if (link != NULL) {
-            struct mst_fronts_news *news = MST_CONTAINER(link, struct mst_fronts_news, link);
-
-            news->take(news);
-        }
-    } while (link != NULL && !fronts->closing);
+    (void)status;
+    (void)events;
+    fronts->taking = true;
+    mst_fronts_sessions_ready(fronts);
+    take_inbox(fronts);
 }
 
 /* ---- connections ---- */
@@ -87,7 +96,9 @@ static void on_woken(uv_async_t *handle)
 static void free_at_last(struct mst_fronts *fronts)
 {
     if (--fronts->handles == 0) {
-        (void)pthread_mutex_destroy(&fronts->lock);
+        if (fronts->sockets >= 0) {
+            (void)close(fronts->sockets);
+        }
         if (fronts->asks >= 0) {
             (void)close(fronts->asks);
         }
@@ -333,7 +344,7 @@ static void on_time(uv_timer_t *timer);
 
 static void set_timer(struct mst_fronts *fronts)
 {
-    uint64_t at_ns = UINT64_MAX, now_ns = mst_lib_now_ns();
+    uint64_t at_ns = mst_fronts_sessions_deadline_ns(fronts), now_ns = mst_lib_now_ns();
 
     for (unsigned i = 0; i < fronts->count; i++) {
         at_ns = mst_sooner(at_ns, fronts->list[i].front->deadline_ns(fronts->list[i].machine));
@@ -377,6 +388,9 @@ static void on_time(uv_timer_t *timer)
     struct mst_fronts *fronts = timer->data;
     uint64_t now_ns = mst_lib_now_ns();
 
+    fronts->taking = true;
+    mst_fronts_sessions_tick(fronts);
+    take_inbox(fronts);
     for (unsigned i = 0; i < fronts->count; i++) {
         struct mst_fronts_one *one = &fronts->list[i];
 
@@ -557,10 +571,28 @@ void mst_fronts_close(struct mst_fronts *fronts)
     end_machines(fronts, true);
     uv_close((uv_handle_t *)&fronts->listener, on_handle_closed);
     uv_close((uv_handle_t *)&fronts->woken, on_handle_closed);
+    if (fronts->sockets >= 0) {
+        uv_close((uv_handle_t *)&fronts->ready, on_handle_closed);
+    }
     uv_close((uv_handle_t *)&fronts->timer, on_handle_closed);
 }
 
 /* 0, or what the system says. */
+static int watch_sessions(struct mst_fronts *fronts)
+{
+    int sockets = epoll_create1(EPOLL_CLOEXEC);
+    int error = sockets < 0 ? -errno : uv_poll_init(fronts->options.loop, &fronts->ready, sockets);
+
+    if (error != 0) {
+        (void)close(sockets);
+        return error;
+    }
+    fronts->sockets = sockets;
+    fronts->handles++;
+    fronts->ready.data = fronts;
+    return uv_poll_start(&fronts->ready, UV_READABLE, on_ready);
+}
+
 static int listen_here(struct mst_fronts *fronts, uint16_t *port_out)
 {
     struct sockaddr_in here;
@@ -596,11 +628,11 @@ muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_o
     fronts->count = options->count;
     fronts->handles = 3;
     fronts->asks = mst_loopback_peer_open();
+    fronts->sockets = -1;
     mst_list_init(&fronts->connections);
     mst_list_init(&fronts->sessions);
     mst_list_init(&fronts->inbox);
     mst_list_init(&fronts->dirty);
-    (void)pthread_mutex_init(&fronts->lock, NULL);
     (void)uv_tcp_init(options->loop, &fronts->listener);
     (void)uv_timer_init(options->loop, &fronts->timer);
     fronts->listener.data = fronts->woken.data = fronts->timer.data = fronts;
@@ -614,7 +646,8 @@ muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_o
                         "no front for JAX and torch: the kernel does not say whose a connection to "
                         "127.0.0.1 is, and all users reach it");
     }
-    error = listen_here(fronts, port_out);
+    error = watch_sessions(fronts);
+    error = error == 0 ? listen_here(fronts, port_out) : error;
     if (error != 0) {
         mst_fronts_close(fronts);
         return mst_fail(err, MUSTER_ELIMIT, -error, "the fronts: listen on 127.0.0.1:%u: %s",

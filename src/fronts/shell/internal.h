@@ -4,11 +4,10 @@
 
 /* The insides, for the files of this folder.
  *
- * The client of a session calls back on its own thread, with its lock held. A callback copies what
- * it was given into the call, or the session, and links that into the inbox; the loop takes it from
- * there. The lock of the inbox is taken within a client's lock, never the other way round. */
-
-#include <pthread.h>
+ * The loop drives the clients of the sessions: their sockets are in an epoll of their own, for a
+ * client closes one without a word, and takes it out of an epoll by that. A client calls back with
+ * its lock held, also while a front is being drained. So a callback copies what it was given into
+ * the call, or the session, and links that into the inbox, from which the loop takes it. */
 
 #include "base/list.h"
 #include "client/shell/internal.h"
@@ -27,6 +26,9 @@ struct mst_fronts {
     uv_tcp_t listener;
     uv_async_t woken;
     uv_timer_t timer;
+    uv_poll_t ready;
+    int sockets;      /* an epoll of those of the sessions; -1: none */
+    bool taking;      /* the inbox is emptied next: nothing need wake the loop for it */
     unsigned handles; /* of the loop, that are not closed */
     bool closing;
     int asks;           /* whose a connection is: net/loopback_peer.h */
@@ -36,8 +38,7 @@ struct mst_fronts {
     uint64_t last_connection;
     unsigned connection_count;
     struct mst_list connections, dirty, sessions;
-    pthread_mutex_t lock;
-    struct mst_list inbox; /* struct mst_fronts_news; under the lock */
+    struct mst_list inbox; /* struct mst_fronts_news */
     char in[65536];        /* what a connection has read, for one input */
 };
 
@@ -56,9 +57,13 @@ void mst_fronts_changed(const struct mst_fronts *fronts);
 /* All of them; `leave`: those that are members leave, unless they are dead. */
 void mst_fronts_sessions_end(struct mst_fronts *fronts, bool leave);
 
-/* fronts.c: into the inbox, from any thread; out of it again, if it is still in it. */
+/* session.c: drives the sessions whose sockets are ready; those whose time has come. */
+void mst_fronts_sessions_ready(struct mst_fronts *fronts);
+void mst_fronts_sessions_tick(struct mst_fronts *fronts);
+uint64_t mst_fronts_sessions_deadline_ns(const struct mst_fronts *fronts);
+
+/* fronts.c: into the inbox, for a later turn of the loop. */
 void mst_fronts_post(struct mst_fronts *fronts, struct mst_fronts_news *news);
-void mst_fronts_unpost(struct mst_fronts *fronts, struct mst_fronts_news *news);
 
 /* fronts.c: the descriptor of a connection; -1: it is closed. */
 int mst_fronts_descriptor(const struct mst_fronts *fronts, uint64_t connection);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The native sessions of the fronts: a client for each process, whose replies come to the loop
- * through the inbox.
+/* The native sessions of the fronts: a client for each process, which the loop drives.
  *
  *   JOINS --sealed--> OPEN --LEAVE--> LEAVES --answered--> freed
  *     |                 |               ^
@@ -10,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "fronts/shell/copied.h"
 #include "fronts/shell/internal.h"
@@ -23,6 +23,7 @@ struct session {
     uint64_t number; /* the front's */
     uint32_t index;  /* or INDEX_NONE */
     muster_client *client;
+    struct mst_lib_interest interest;
     struct mst_list calls;
     bool dead;   /* the agent says so, and tells the service */
     bool leaves; /* the front has no interest any more */
@@ -66,7 +67,7 @@ static void drop_calls(struct session *session)
             mst_lib_post_drop(session->client, &call->post);
             mst_lib_unlock(session->client);
         }
-        mst_fronts_unpost(session->fronts, &call->news);
+        mst_list_remove(&call->news.link);
         call_free(call);
     }
 }
@@ -85,8 +86,8 @@ static void session_free(struct session *session, bool leave)
             mst_lib_close_unsaid(session->client);
         }
     }
-    mst_fronts_unpost(session->fronts, &session->over);
-    mst_fronts_unpost(session->fronts, &session->ready);
+    mst_list_remove(&session->over.link);
+    mst_list_remove(&session->ready.link);
     mst_list_remove(&session->link);
     free(session);
 }
@@ -125,7 +126,7 @@ static void end_later(struct session *session, muster_status status, const char 
     mst_fronts_post(session->fronts, &session->over);
 }
 
-/* With the client's lock held, on its thread. */
+/* With the client's lock held. */
 static void on_ended(void *ctx, uint64_t at_ns, muster_status status)
 {
     struct session *session = ctx;
@@ -186,7 +187,7 @@ static void on_answered(struct mst_fronts_news *news)
     call_free(call);
 }
 
-/* With the client's lock held, on its thread. */
+/* With the client's lock held. */
 static void on_reply(void *ctx, const struct mst_reply *reply)
 {
     struct call *call = ctx;
@@ -219,6 +220,86 @@ static bool post(struct session *session, enum call_kind kind, uint64_t tag,
         mst_fronts_post(session->fronts, &call->news);
     }
     return true;
+}
+
+/* ---- driving ---- */
+
+/* The old socket is closed, or is to be watched no more; its number may be the new one's. */
+static void drive(struct session *session, short found)
+{
+    struct mst_lib_interest *interest = &session->interest;
+    const struct mst_lib_interest before = *interest;
+    int sockets = session->fronts->sockets;
+    struct epoll_event event = {.data.ptr = session};
+
+    mst_lib_drive(session->client, found, interest);
+    if (interest->epoch == before.epoch) {
+        return;
+    }
+    if (before.fd >= 0 && before.fd != interest->fd) {
+        (void)epoll_ctl(sockets, EPOLL_CTL_DEL, before.fd, NULL);
+    }
+    event.events = (uint32_t)interest->events; /* poll's bits are epoll's */
+    if (interest->fd >= 0 && epoll_ctl(sockets, EPOLL_CTL_MOD, interest->fd, &event) != 0 &&
+        epoll_ctl(sockets, EPOLL_CTL_ADD, interest->fd, &event) != 0) {
+        end_later(session, MUSTER_ENOMEM, "no memory to watch the connection to the service");
+    }
+}
+
+/* NULL: the event is of a socket that a session has left behind in a process about to be started.
+ */
+static struct session *still_there(const struct mst_fronts *fronts, const void *session)
+{
+    MST_LIST_EACH(link, following, &fronts->sessions)
+    {
+        struct session *one = MST_CONTAINER(link, struct session, link);
+
+        if (one == session && one->client != NULL) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+void mst_fronts_sessions_ready(struct mst_fronts *fronts)
+{
+    struct epoll_event found[64];
+    int count = epoll_wait(fronts->sockets, found, sizeof found / sizeof found[0], 0);
+
+    for (int i = 0; i < count; i++) {
+        struct session *session = still_there(fronts, found[i].data.ptr);
+
+        if (session != NULL) {
+            drive(session, (short)found[i].events);
+        }
+    }
+}
+
+void mst_fronts_sessions_tick(struct mst_fronts *fronts)
+{
+    uint64_t now = now_ns();
+
+    MST_LIST_EACH(link, following, &fronts->sessions)
+    {
+        struct session *session = MST_CONTAINER(link, struct session, link);
+
+        if (session->client != NULL && session->interest.until_ns <= now) {
+            drive(session, 0);
+        }
+    }
+}
+
+uint64_t mst_fronts_sessions_deadline_ns(const struct mst_fronts *fronts)
+{
+    uint64_t sooner = UINT64_MAX;
+
+    MST_LIST_EACH(link, following, &fronts->sessions)
+    {
+        const struct session *session = MST_CONTAINER(link, struct session, link);
+
+        sooner = session->client != NULL ? mst_sooner(sooner, session->interest.until_ns) : sooner;
+    }
+    return sooner;
 }
 
 /* ---- opening ---- */
@@ -296,6 +377,9 @@ static void open_session(struct mst_fronts *fronts, struct mst_fronts_one *one,
     } else if (status == MUSTER_OK && !post(session, CALL_JOIN, 0, &join, UINT64_MAX)) {
         status = MUSTER_ENOMEM;
     }
+    if (session->client != NULL) {
+        drive(session, 0);
+    }
     if (status != MUSTER_OK) {
         end_later(session, status, why);
     }
@@ -327,7 +411,7 @@ static void drop(struct session *session, uint64_t tag)
             mst_lib_lock(session->client);
             mst_lib_post_drop(session->client, &call->post);
             mst_lib_unlock(session->client);
-            mst_fronts_unpost(session->fronts, &call->news);
+            mst_list_remove(&call->news.link);
             call_free(call);
             return;
         }
@@ -387,6 +471,7 @@ void mst_fronts_session_effect(struct mst_fronts *fronts, struct mst_fronts_one 
     } else {
         leave(session);
     }
+    drive(session, 0);
 }
 
 void mst_fronts_session_dead(struct mst_fronts *fronts, uint32_t index)
