@@ -24,10 +24,16 @@ static void set_size(unsigned char **bytes, size_t *size, size_t *room, size_t w
 static void keep(struct sim_inode *inode)
 {
     set_size(&inode->kept, &inode->kept_size, &inode->kept_room, inode->size);
-    if (inode->size > 0) {
-        memcpy(inode->kept, inode->bytes, inode->size);
+    if (inode->size > inode->same) {
+        memcpy(inode->kept + inode->same, inode->bytes + inode->same, inode->size - inode->same);
     }
+    inode->same = inode->size;
     inode->write_count = 0;
+}
+
+static void differs_from(struct sim_inode *inode, size_t at)
+{
+    inode->same = at < inode->same ? at : inode->same;
 }
 
 static struct sim_inode *new_inode(struct sim_disk *disk)
@@ -242,6 +248,7 @@ static void lose_bytes(struct sim_disk *disk, struct sim_inode *inode)
     if (inode->size > 0) {
         memcpy(inode->bytes, inode->kept, inode->size);
     }
+    inode->same = inode->size;
     inode->write_count = 0;
 }
 
@@ -369,6 +376,7 @@ static muster_status do_write(struct sim_disk *disk, int file, uint64_t offset,
     }
     if (size > 0) {
         memcpy(inode->bytes + at, bytes.data, size);
+        differs_from(inode, at);
         note_write(inode, at, size, false);
         disk->writes++;
     }
@@ -409,6 +417,7 @@ static muster_status disk_cut(void *ctx, const char *name, uint64_t size, bool s
     bool lives = step(disk, &done);
 
     if (done && found) {
+        differs_from(found->inode, (size_t)size);
         set_size(&found->inode->bytes, &found->inode->size, &found->inode->room, (size_t)size);
         if (sync) {
             keep(found->inode);
@@ -531,4 +540,5 @@ void sim_disk_damage(struct sim_disk *disk, struct sim_inode *inode, size_t at)
     unsigned char bits = (unsigned char)(1 + mst_prng_below(&disk->prng, 255));
 
     inode->bytes[at] ^= bits;
+    differs_from(inode, at);
 }

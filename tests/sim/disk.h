@@ -33,6 +33,7 @@ struct sim_inode {
     size_t size, room;
     unsigned char *kept; /* as they were at the last sync */
     size_t kept_size, kept_room;
+    size_t same;              /* so many bytes at the beginning are in both */
     struct sim_write *writes; /* since then */
     uint32_t write_count, write_room;
 };

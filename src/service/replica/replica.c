@@ -870,6 +870,11 @@ static bool is_heard(const struct mst_replica *replica, uint64_t id)
     return id == replica->id;
 }
 
+uint64_t mst_replica_committed(const struct mst_replica *replica)
+{
+    return replica->committed;
+}
+
 void mst_replica_status_of(const struct mst_replica *replica, struct mst_replica_status *out)
 {
     *out =

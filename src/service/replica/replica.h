@@ -191,6 +191,8 @@ struct mst_replica_status {
     const char *reason; /* ENDED: why */
 };
 
+uint64_t mst_replica_committed(const struct mst_replica *replica); /* the index, as below */
+
 /* Borrowed pointers live until the next input. */
 void mst_replica_status_of(const struct mst_replica *replica, struct mst_replica_status *out);
 

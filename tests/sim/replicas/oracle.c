@@ -261,7 +261,8 @@ void rep_oracle_leads(struct replicas *replicas, uint64_t id, uint64_t term)
 /* ---- leases -----------------------------------------------------------------------------------
  */
 
-static bool reaches(const struct replicas *replicas, const struct rep_member *member)
+static bool reaches(const struct replicas *replicas, const bool serves[REP_HOSTS_MAX],
+                    const struct rep_member *member)
 {
     bool leader = false;
     uint32_t mute = 0;
@@ -271,7 +272,7 @@ static bool reaches(const struct replicas *replicas, const struct rep_member *me
                       rep_wire_passes(replicas, host, member->actor.host);
 
         mute += !passes || rep_service_frozen(replicas, host);
-        leader = leader || (passes && rep_service_serves(replicas, host));
+        leader = leader || (passes && serves[host]);
     }
     return leader && mute <= 1;
 }
@@ -280,10 +281,15 @@ static bool reaches(const struct replicas *replicas, const struct rep_member *me
  * waits for each host that neither answers nor refuses: one of them leaves it the time. */
 void rep_oracle_reach(struct replicas *replicas)
 {
+    bool serves[REP_HOSTS_MAX];
+
+    for (uint32_t host = 0; host < replicas->plan.hosts; host++) {
+        serves[host] = rep_service_serves(replicas, host);
+    }
     for (uint32_t i = 0; i < replicas->plan.members; i++) {
         struct rep_member *member = &replicas->members[i];
 
-        if (!member->actor.alive || member->actor.frozen || !reaches(replicas, member)) {
+        if (!member->actor.alive || member->actor.frozen || !reaches(replicas, serves, member)) {
             member->reach_ns = SIM_NEVER;
         } else if (member->reach_ns == SIM_NEVER) {
             member->reach_ns = replicas->sim.now_ns;

@@ -25,6 +25,7 @@ static bool lasts(struct rep_service *service)
     enum mst_weight weight = mst_core_weigh(service->core);
 
     service->fed = true;
+    service->touched = true;
     service->weight = weight > service->weight ? weight : service->weight;
     return weight != MST_WEIGHT_NONE;
 }
@@ -198,6 +199,7 @@ static void answer(struct rep_service *service, uint64_t index, uint64_t term)
 {
     const struct mst_effect *effect;
 
+    service->touched = true;
     while ((effect = mst_core_next(service->core)) != NULL) {
         struct rep_client *client = client_of(service, effect->conn);
         bool hang_up = effect->type == MST_EFFECT_HANGUP;
@@ -293,6 +295,7 @@ void rep_serve_resume(struct rep_service *service)
         return;
     }
     mst_input_config_write(service->gather.bytes + MST_FRAME_HEAD + MST_RECORD_HEAD, &config);
+    service->touched = true;
     if (mst_core_resume(service->core, record.now_ns, &config) != MUSTER_OK) {
         service->exit = REP_EXIT_ENDED;
         return;

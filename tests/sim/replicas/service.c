@@ -13,6 +13,10 @@
 #include "service/core/snapshot.h"
 #include "service/journal/input.h"
 
+enum {
+    STATE_EVERY = 4 /* entries: a state that differs stays so, and a digest reads all of it */
+};
+
 static uint32_t host_of(const struct rep_service *service)
 {
     return service->actor.host;
@@ -43,6 +47,7 @@ static void apply_records(struct rep_service *service, struct mst_slice payload)
     struct mst_core_config config = core_config(service);
     struct mst_journal_record record;
 
+    service->touched = true;
     while (service->exit == REP_EXIT_NO && mst_record_read(&record, &payload)) {
         service->core_ns = record.now_ns;
         if (mst_input_again(service->core, &service->arena, &record, &config) != MUSTER_OK) {
@@ -88,7 +93,7 @@ static void committed(struct rep_service *service, const struct mst_replica_effe
         apply_records(service, effect->payload);
     }
     service->applied = effect->index;
-    if (service->exit == REP_EXIT_NO && !service->diverged) {
+    if (service->exit == REP_EXIT_NO && !service->diverged && effect->index % STATE_EVERY == 0) {
         rep_oracle_applied(service->replicas, host_of(service), effect->index,
                            mst_core_kept_digest(service->core));
     }
@@ -144,6 +149,7 @@ static void restore(struct rep_service *service, uint64_t index)
     } else {
         mst_core_free(service->core);
         service->core = core;
+        service->touched = true;
         service->core_ns = mst_get_u64(bytes);
         service->diverged = false;
         service->applied = index;
@@ -357,13 +363,13 @@ static bool open_all(struct rep_service *service, struct muster_error *err)
 /* What its log says is committed is the same on all hosts. */
 static void observe(struct rep_service *service)
 {
-    struct mst_replica_status status;
+    uint64_t first = mst_replica_log_first(service->log);
+    uint64_t last = mst_replica_committed(service->replica);
 
-    mst_replica_status_of(service->replica, &status);
-    if (service->observed + 1 < status.first) {
-        service->observed = status.first - 1;
+    if (service->observed + 1 < first) {
+        service->observed = first - 1;
     }
-    while (service->observed < status.committed) {
+    while (service->observed < last) {
         const struct mst_replica_entry *entry =
             mst_replica_log_at(service->log, service->observed + 1);
 
@@ -656,6 +662,14 @@ static void turn(struct rep_service *service)
     }
 }
 
+static void check_core(struct rep_service *service)
+{
+    if (service->touched) {
+        service->touched = false;
+        mst_core_check(service->core);
+    }
+}
+
 static void look(struct replicas *replicas, struct rep_actor *actor)
 {
     struct rep_service *service = (struct rep_service *)(void *)actor;
@@ -673,7 +687,7 @@ static void look(struct replicas *replicas, struct rep_actor *actor)
     if (service->exit == REP_EXIT_NO) {
         rep_serve_flush(service);
         mst_replica_check(service->replica);
-        mst_core_check(service->core);
+        check_core(service);
         schedule(service);
     }
     rep_service_after(service);

@@ -72,6 +72,7 @@ struct rep_service {
     uint64_t observed; /* entries up to here were compared with the truth */
     uint64_t applied;  /* by the core */
     uint64_t core_ns;  /* its time */
+    bool touched;      /* something was done to it since it was checked */
     uint64_t skip;     /* entries up to here are in the core that stayed: a planted bug */
     size_t first_configuration_size;
     struct rep_child child;

@@ -284,6 +284,14 @@ struct rep_link *rep_link_open(struct replicas *replicas, struct rep_actor *from
     return link;
 }
 
+static void pass_dead(struct rep_wire *wire)
+{
+    while (wire->first_live < wire->count && !wire->links[wire->first_live]->ends[0].owner &&
+           !wire->links[wire->first_live]->ends[1].owner) {
+        wire->first_live++;
+    }
+}
+
 void rep_link_close(struct replicas *replicas, struct rep_link *link, unsigned side)
 {
     struct rep_end *end = &link->ends[side];
@@ -297,6 +305,7 @@ void rep_link_close(struct replicas *replicas, struct rep_link *link, unsigned s
         append(replicas, link, 1 - side, mst_slice_of(NULL, 0), true);
     }
     forget_end(end);
+    pass_dead(&replicas->wire);
 }
 
 void rep_wire_death(struct replicas *replicas, struct rep_actor *actor, bool with_host)
@@ -319,10 +328,7 @@ void rep_wire_death(struct replicas *replicas, struct rep_actor *actor, bool wit
             }
         }
     }
-    while (wire->first_live < wire->count && !wire->links[wire->first_live]->ends[0].owner &&
-           !wire->links[wire->first_live]->ends[1].owner) {
-        wire->first_live++;
-    }
+    pass_dead(wire);
 }
 
 void rep_wire_fini(struct replicas *replicas)
