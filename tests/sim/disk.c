@@ -115,9 +115,9 @@ static void change(struct sim_disk *disk, enum sim_change_kind kind, const char 
 {
     struct sim_change *one;
 
-    if (disk->change_count == disk->change_room) {
-        disk->change_room = disk->change_room ? disk->change_room * 2 : 16;
-        disk->changes = sim_grown(disk->changes, disk->change_room, sizeof(*disk->changes));
+    if (disk->change_count == SIM_CHANGES_MAX) { /* a file system syncs unasked too, in order */
+        apply(disk->kept, &disk->changes[0]);
+        memmove(disk->changes, disk->changes + 1, --disk->change_count * sizeof(*disk->changes));
     }
     one = &disk->changes[disk->change_count++];
     one->kind = kind;
@@ -165,10 +165,7 @@ void sim_disk_fini(struct sim_disk *disk)
         free_inode(disk->inodes[i]);
     }
     free(disk->inodes);
-    free(disk->changes);
-    disk->changes = NULL;
     disk->change_count = 0;
-    disk->change_room = 0;
     disk->inodes = NULL;
     disk->inode_count = 0;
     disk->inode_room = 0;

@@ -21,6 +21,7 @@
 
 #define SIM_FILES_MAX 64u
 #define SIM_NAME_ROOM 48u
+#define SIM_CHANGES_MAX 32u
 
 struct sim_write {
     size_t at, size;
@@ -55,8 +56,8 @@ struct sim_change {
 struct sim_disk {
     struct sim_name names[SIM_FILES_MAX]; /* as every process sees them */
     struct sim_name kept[SIM_FILES_MAX];  /* as they were when the folder was synced */
-    struct sim_change *changes;
-    uint32_t change_count, change_room;
+    struct sim_change changes[SIM_CHANGES_MAX];
+    uint32_t change_count;
     struct sim_inode **inodes; /* all there are, removed ones too until the process is gone */
     size_t inode_count, inode_room;
     struct mst_disk recorder; /* does what is asked, if it has a `create` */

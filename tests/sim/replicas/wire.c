@@ -226,9 +226,13 @@ void rep_link_take(struct replicas *replicas, struct rep_link *link, unsigned si
 
     MST_ASSERT(size <= end->got_size);
     if (size > 0) {
+        bool full = end->flying + end->got_size >= WINDOW;
+
         memmove(end->got, end->got + size, end->got_size - size);
         end->got_size -= size;
-        wake_end(replicas, &link->ends[1 - side]);
+        if (full) { /* its writer waits */
+            wake_end(replicas, &link->ends[1 - side]);
+        }
     }
 }
 
