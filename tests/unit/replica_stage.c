@@ -438,3 +438,30 @@ void stage_snapshot(struct stage *stage, size_t at)
     mst_replica_snapshot_end(node->replica, stage->now_ns, true);
     drain(stage, at);
 }
+
+void stage_receive_entry(struct stage *stage, size_t to, size_t from, uint64_t prev,
+                         uint64_t commit)
+{
+    const struct mst_replica_entry entry = {
+        .term = 1000, .type = MST_REPLICA_COMMAND, .bytes = mst_slice_text("\1x")};
+    struct mst_replica_message message = {.type = MST_REPLICA_APPEND};
+    struct mst_replica_reader reader;
+    struct mst_buffer buffer;
+    const char *why;
+
+    message.append.term = 1000;
+    message.append.prev_index = prev;
+    message.append.prev_term = mst_replica_log_term_at(stage->nodes[to].log, prev);
+    message.append.commit = commit;
+    message.append.count = 1;
+    message.append.from = &entry;
+    mst_buffer_init(&buffer, &stage->mem.mem, 4096);
+    mst_replica_reader_init(&reader, &stage->mem.mem);
+    assert_int_equal(mst_replica_message_write(&buffer, &message), MUSTER_OK);
+    assert_int_equal(mst_replica_reader_take(&reader, mst_buffer_content(&buffer)), MUSTER_OK);
+    assert_int_equal(mst_replica_reader_next(&reader, &message, &why), MUSTER_OK);
+    mst_replica_receive(stage->nodes[to].replica, stage->now_ns, stage->nodes[from].id,
+                        stage->nodes[from].address, &message);
+    mst_replica_reader_fini(&reader);
+    mst_buffer_fini(&buffer);
+}

@@ -85,6 +85,11 @@ bool stage_put(struct stage *stage, size_t leader, const char *payload);
 /* Runs until `node` has applied as much as `other`; fails after 20 election timeouts. */
 void stage_follow(struct stage *stage, size_t node, size_t other);
 
+/* The leader of term 1000 sends one entry, behind the one at `prev`. Effects are left to be taken.
+ */
+void stage_receive_entry(struct stage *stage, size_t to, size_t from, uint64_t prev,
+                         uint64_t commit);
+
 void stage_snapshot(struct stage *stage, size_t node);
 /* Puts a SEND on its way; nothing else is looked at. */
 void stage_post(struct stage *stage, size_t from, const struct mst_replica_effect *effect);

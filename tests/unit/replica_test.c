@@ -622,46 +622,55 @@ static void a_vote_is_not_forgotten(void **state)
     assert_true(grants(stage, voter, leader, 51));
 }
 
+/* The effects as letters: S, a message, and C, an entry to apply. */
+static const char *effects_of(struct mst_replica *replica)
+{
+    static char letters[16];
+    const struct mst_replica_effect *effect;
+    size_t count = 0;
+
+    while ((effect = mst_replica_next(replica)) != NULL) {
+        if (effect->type == MST_REPLICA_SEND || effect->type == MST_REPLICA_COMMITTED) {
+            assert_true(count + 1 < sizeof letters);
+            letters[count++] = effect->type == MST_REPLICA_SEND ? 'S' : 'C';
+        }
+        mst_replica_done(replica, effect);
+    }
+    letters[count] = '\0';
+    return letters;
+}
+
 /* A follower acknowledges nothing that it has not written: its shell forgets to write, and nothing
  * is committed by its vote. */
 static void nothing_is_acknowledged_before_it_is_written(void **state)
 {
     struct stage *stage = *state;
-    size_t leader = stage_leader(stage);
-    struct mst_replica *follower = stage->nodes[other_than(leader)].replica;
-    const struct mst_replica_entry entry = {
-        .term = 1000, .type = MST_REPLICA_COMMAND, .bytes = mst_slice_text("\1x")};
-    struct mst_replica_status status;
-    struct mst_replica_message message = {.type = MST_REPLICA_APPEND};
-    const struct mst_replica_effect *effect;
-    struct mst_buffer buffer;
-    struct mst_replica_reader reader;
-    const char *why;
-    uint64_t acknowledged = 0;
+    size_t leader = stage_leader(stage), to = other_than(leader);
+    struct mst_replica *follower = stage->nodes[to].replica;
+    const struct mst_replica_log *log = stage->nodes[to].log;
 
-    mst_replica_status_of(follower, &status);
-    message.append.term = 1000;
-    message.append.prev_index = status.last;
-    message.append.prev_term = status.term;
-    message.append.count = 1;
-    message.append.from = &entry;
-    mst_buffer_init(&buffer, &stage->mem.mem, 4096);
-    mst_replica_reader_init(&reader, &stage->mem.mem);
-    assert_int_equal(mst_replica_message_write(&buffer, &message), MUSTER_OK);
-    assert_int_equal(mst_replica_reader_take(&reader, mst_buffer_content(&buffer)), MUSTER_OK);
-    assert_int_equal(mst_replica_reader_next(&reader, &message, &why), MUSTER_OK);
-    mst_replica_receive(follower, stage->now_ns, stage->nodes[leader].id,
-                        stage->nodes[leader].address, &message);
-    for (unsigned turn = 0; turn < 2; turn++) {
-        while ((effect = mst_replica_next(follower)) != NULL) {
-            acknowledged += effect->type == MST_REPLICA_SEND;
-            mst_replica_done(follower, effect);
-        }
-        assert_int_equal(acknowledged, turn);
-        mst_replica_write(follower, stage->now_ns);
-    }
-    mst_replica_reader_fini(&reader);
-    mst_buffer_fini(&buffer);
+    stage_receive_entry(stage, to, leader, mst_replica_log_last(log), 0);
+    assert_string_equal(effects_of(follower), "");
+    mst_replica_write(follower, stage->now_ns);
+    assert_string_equal(effects_of(follower), "S");
+}
+
+/* A follower gets an entry, and with it the news that the one before is committed. It acknowledges
+ * the new one before it applies the older one: the leader waits for that, and nobody for this. */
+static void an_entry_is_acknowledged_before_others_are_applied(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), to = other_than(leader);
+    struct mst_replica *follower = stage->nodes[to].replica;
+    const struct mst_replica_log *log = stage->nodes[to].log;
+
+    stage_receive_entry(stage, to, leader, mst_replica_log_last(log), 0);
+    mst_replica_write(follower, stage->now_ns);
+    assert_string_equal(effects_of(follower), "S");
+    stage_receive_entry(stage, to, leader, mst_replica_log_last(log), mst_replica_log_last(log));
+    assert_string_equal(effects_of(follower), "");
+    mst_replica_write(follower, stage->now_ns);
+    assert_string_equal(effects_of(follower), "SC");
 }
 
 /* A follower whose disk is full drops entries and goes on following; with room again it has them.
@@ -790,31 +799,12 @@ static void a_committed_entry_is_never_replaced(void **state)
     struct stage *stage = *state;
     size_t leader = stage_leader(stage), follower = other_than(leader);
     struct mst_replica_status status;
-    const struct mst_replica_entry entry = {
-        .term = 1000, .type = MST_REPLICA_COMMAND, .bytes = mst_slice_text("\1x")};
-    struct mst_replica_message message = {.type = MST_REPLICA_APPEND};
-    struct mst_replica_reader reader;
-    struct mst_buffer buffer;
-    const char *why;
 
     assert_true(stage_put(stage, leader, "one"));
     stage_run(stage, STAGE_ELECTION_MS);
     stage_status(stage, follower, &status);
     assert_true(status.committed > 1);
-    message.append.term = 1000;
-    message.append.prev_index = 1;
-    message.append.prev_term = 1;
-    message.append.count = 1;
-    message.append.from = &entry;
-    mst_buffer_init(&buffer, &stage->mem.mem, 4096);
-    mst_replica_reader_init(&reader, &stage->mem.mem);
-    assert_int_equal(mst_replica_message_write(&buffer, &message), MUSTER_OK);
-    assert_int_equal(mst_replica_reader_take(&reader, mst_buffer_content(&buffer)), MUSTER_OK);
-    assert_int_equal(mst_replica_reader_next(&reader, &message, &why), MUSTER_OK);
-    mst_replica_receive(stage->nodes[follower].replica, stage->now_ns, stage->nodes[leader].id,
-                        stage->nodes[leader].address, &message);
-    mst_replica_reader_fini(&reader);
-    mst_buffer_fini(&buffer);
+    stage_receive_entry(stage, follower, leader, 1, 0);
     stage_carry(stage);
     assert_int_equal(stage->nodes[follower].ended, MST_REPLICA_BROKEN);
     assert_non_null(strstr(stage->nodes[follower].reason, "commit index"));
@@ -996,6 +986,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_entry_of_an_older_term_is_not_the_next_leaders,
                                         begin_three, end),
         cmocka_unit_test_setup_teardown(a_vote_is_not_forgotten, begin_three, end),
+        cmocka_unit_test_setup_teardown(an_entry_is_acknowledged_before_others_are_applied,
+                                        begin_three, end),
         cmocka_unit_test_setup_teardown(nothing_is_acknowledged_before_it_is_written, begin_three,
                                         end),
         cmocka_unit_test_setup_teardown(a_full_disk_drops_entries_and_keeps_following, begin_three,

@@ -143,9 +143,16 @@ static bool next_send(struct mst_replica *replica)
     return false;
 }
 
+/* The leader waits for what a follower promises, and nobody for what it applies. */
+static bool owes_write(const struct mst_replica *replica)
+{
+    return replica->state == RAFT_FOLLOWER &&
+           mst_replica_log_written(replica->log) < mst_replica_log_last(replica->log);
+}
+
 static bool next_committed(struct mst_replica *replica)
 {
-    while (replica->applied < replica->committed) {
+    while (!owes_write(replica) && replica->applied < replica->committed) {
         const struct mst_replica_entry *entry =
             mst_replica_log_at(replica->log, ++replica->applied);
 

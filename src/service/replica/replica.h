@@ -75,7 +75,7 @@ enum mst_replica_effect_type {
                                   it (mst_replica_log_read), in the place of what it was. At the
                                   start too, if there is a snapshot */
     MST_REPLICA_COMMITTED = 3, /* apply `payload`, of `kind`, at `index`. Indexes rise; those left
-                                  out are no commands */
+                                  out are no commands. A follower's come after its write */
     MST_REPLICA_SERVERS = 4,   /* the committed members changed: mst_replica_status */
     MST_REPLICA_LEADS = 5,     /* this replica leads and has applied everything before: RESUME may
                                   be submitted. At most once */

@@ -249,6 +249,7 @@ static void look(struct replicas *replicas, struct rep_actor *actor)
 
     look_at_link(replicas, member);
     pump(replicas, member);
+    member->opened = member->opened || mst_client_online(member->client);
     mst_client_tick(member->client, clock_of(replicas, member));
     pump(replicas, member);
     work(replicas, member);

@@ -352,7 +352,11 @@ static void given_up(struct replicas *replicas, uint32_t place, uint64_t incarna
 void rep_oracle_ended(struct replicas *replicas, const struct rep_member *member,
                       muster_status status)
 {
-    /* EEXISTS: what the process before it had sent last arrived late: the place is still held. */
+    /* ENOMEM: it was never open. EEXISTS: what the process before it had sent last arrived late:
+     * the place is still held. */
+    if (status == MUSTER_ENOMEM && !member->opened) {
+        return;
+    }
     if (status != MUSTER_EEXISTS && (status != MUSTER_EFENCED || member->given_up_ns == 0)) {
         sim_fail(&replicas->sim, SIM_P_LEASE_KEPT,
                  "the session of member %u ends with %s, and it was not given up", member->place,

@@ -100,6 +100,7 @@ struct rep_member {
     struct rep_link *link;
     struct mst_native_client *codec;
     bool ended;
+    bool opened;          /* its client knows that its session is open */
     bool stopped;         /* as it was seen last */
     uint64_t reach_ns;    /* since when it could reach a service that leads; SIM_NEVER: it cannot */
     uint64_t incarnation; /* that is committed; 0: none yet */
