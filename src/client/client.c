@@ -641,7 +641,8 @@ static bool ends_session(const struct mst_request *request, muster_status status
     if (command == MST_LEAVE && status == MUSTER_OK) {
         return true;
     }
-    if ((command == MST_JOIN || command == MST_RENEW) && status == MUSTER_EEXISTS) {
+    if ((command == MST_JOIN || command == MST_RENEW || command == MST_WATCH) &&
+        status == MUSTER_EEXISTS) {
         return true; /* the claim of the place was refused */
     }
     return status == MUSTER_EFENCED && !of_generation;

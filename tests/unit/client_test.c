@@ -736,37 +736,43 @@ static void a_generation_that_is_over_ends_no_session(void **state)
     stage_fini(&stage);
 }
 
-/* A claim is refused. The error names the holder of the place. [members / Places] */
+/* A claim is refused, in the answer to its join or to its watch. The error names the holder of the
+ * place. [members / Places] */
 static void a_refused_claim_names_the_holder(void **state)
 {
-    struct stage stage;
-    struct mst_reply reply = {.id = 1, .command = MST_OPEN, .number = 10000, .has_view = true};
-    struct mst_request join = {.command = MST_JOIN};
+    static const enum mst_command answered[] = {MST_WATCH, MST_JOIN}; /* by their ids */
 
     (void)state;
-    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
-    mst_client_start(stage.client, stage.now_ns);
-    stage_drain(&stage);
-    mst_client_connected(stage.client, stage.now_ns);
-    stage_drain(&stage);
-    reply.view.rank = MST_RANK_NONE;
-    reply.has_detail = true;
-    reply.detail.who_count = 1;
-    reply.detail.who[0] = (struct mst_who){.index = 2, .pid = 77, .host = mst_slice_text("b3")};
-    stage_reply(&stage, reply);
-    assert_non_null(mst_client_holder(stage.client));
-    assert_int_equal(mst_client_holder(stage.client)->pid, 77);
-    assert_true(mst_slice_equal(mst_client_holder(stage.client)->host, mst_slice_text("b3")));
-    (void)stage_call(&stage, join, 0, 10);
-    stage_drain(&stage);
-    stage_forget(&stage);
-    reply.id = 2;
-    reply.command = MST_JOIN;
-    reply.status = MUSTER_EEXISTS;
-    stage_reply(&stage, reply);
-    stage_expect(&stage, "disconnect; done 10 EEXISTS; ended EEXISTS");
-    assert_int_equal(stage.detail.who[0].pid, 77);
-    stage_fini(&stage);
+    for (uint64_t id = 1; id <= 2; id++) {
+        struct stage stage;
+        struct mst_reply reply = {.id = 1, .command = MST_OPEN, .number = 10000, .has_view = true};
+        struct mst_request join = {.command = MST_JOIN};
+
+        assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+        mst_client_start(stage.client, stage.now_ns);
+        stage_drain(&stage);
+        mst_client_connected(stage.client, stage.now_ns);
+        stage_drain(&stage);
+        reply.view.rank = MST_RANK_NONE;
+        reply.has_detail = true;
+        reply.detail.who_count = 1;
+        reply.detail.who[0] = (struct mst_who){.index = 2, .pid = 77, .host = mst_slice_text("b3")};
+        stage_reply(&stage, reply);
+        assert_non_null(mst_client_holder(stage.client));
+        assert_int_equal(mst_client_holder(stage.client)->pid, 77);
+        assert_true(mst_slice_equal(mst_client_holder(stage.client)->host, mst_slice_text("b3")));
+        (void)stage_call(&stage, join, 0, 10);
+        stage_drain(&stage);
+        stage_forget(&stage);
+        reply.id = id;
+        reply.command = answered[id - 1];
+        reply.status = MUSTER_EEXISTS;
+        stage_reply(&stage, reply);
+        stage_expect(&stage, id == 1 ? "disconnect; done 10 EEXISTS here; ended EEXISTS"
+                                     : "disconnect; done 10 EEXISTS; ended EEXISTS");
+        assert_int_equal(stage.detail.who[0].pid, 77);
+        stage_fini(&stage);
+    }
 }
 
 /* A rank is called out of its function. The client says why.

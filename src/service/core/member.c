@@ -440,10 +440,6 @@ void mst_member_heard(struct mst_member *member)
     }
     mst_narrate_event(member, MST_INFO, "claim-refused");
     member->claimant = NULL;
-    if (claimant->join) {
-        mst_waiter_name_holder(claimant->join, member);
-        mst_waiter_answer(claimant->join, MUSTER_EEXISTS);
-    }
     mst_session_end(claimant, MST_LINK_REFUSED);
 }
 

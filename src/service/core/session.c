@@ -70,13 +70,17 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
     return session;
 }
 
-/* The answer has the current generation; a later request is answered from the link's end. */
-static void end_waits(const struct mst_session *session)
+/* The answer has the current generation, or names the holder of the place that was claimed; a later
+ * request is answered from the link's end. */
+static void end_waits(const struct mst_session *session, enum mst_link_end end)
 {
     struct mst_link *link = session->link;
 
     MST_EACH(waiter, &link->waiters, struct mst_waiter, in_link) {
-        if (waiter->stage == MST_WAITING) {
+        if (waiter->stage == MST_WAITING && end == MST_LINK_REFUSED) {
+            mst_waiter_name_holder(waiter, session->member);
+            mst_waiter_answer(waiter, MUSTER_EEXISTS);
+        } else if (waiter->stage == MST_WAITING) {
             mst_waiter_set_view(waiter, mst_generation_outside_view(session->job, session->member));
             mst_waiter_answer(waiter, MUSTER_EFENCED);
         }
@@ -95,7 +99,7 @@ void mst_session_end(struct mst_session *session, enum mst_link_end end)
     mst_node_leave(session);
     mst_host_let_go(session->place);
     if (session->link) {
-        end_waits(session);
+        end_waits(session, end);
         session->link->session = NULL;
         mst_link_set_end(session->link, end, job, session->member);
     }
