@@ -152,6 +152,13 @@ static void next_finished(struct mst_client *client, struct mst_client_call *cal
     client->effect_call = call;
 }
 
+/* To connect and open. Among several one may accept and say nothing, as if it were frozen: the
+ * lease must suffice for the others too. */
+static uint64_t attempt_limit_ns(const struct mst_client *client)
+{
+    return mst_client_silence_ns(client) / (client->endpoint_count > 1 ? 2 : 1);
+}
+
 static bool next_state(struct mst_client *client)
 {
     if (client->disconnect_due) {
@@ -159,7 +166,7 @@ static bool next_state(struct mst_client *client)
         client->effect.type = MST_CLIENT_DISCONNECT;
     } else if (client->connect_due) {
         client->connect_due = false;
-        client->attempt_ns = mst_after_ns(client->now_ns, mst_client_silence_ns(client));
+        client->attempt_ns = mst_after_ns(client->now_ns, attempt_limit_ns(client));
         client->effect.type = MST_CLIENT_CONNECT;
         client->effect.endpoint = client->endpoint;
         client->tried |= UINT32_C(1) << client->endpoint;

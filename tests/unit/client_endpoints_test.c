@@ -119,6 +119,33 @@ static void an_open_session_is_sent_on(void **state)
     stage_fini(&stage);
 }
 
+/* A process among several accepts a connection and says nothing, as one that is frozen. The client
+ * leaves it after a fifth of the lease, and has the time to look at the others. */
+static void a_frozen_one_is_left_in_time(void **state)
+{
+    struct stage stage;
+    uint64_t since_ns;
+
+    (void)state;
+    arrive(&stage);
+    stage_reply(&stage, stage_opened(&stage, 1)); /* the lease is 10 s */
+    stage_forget(&stage);
+    mst_client_sent_on(stage.client, stage.now_ns, 1);
+    stage_expect(&stage, "disconnect; connect 1");
+    since_ns = stage.now_ns;
+    mst_client_connected(stage.client, stage.now_ns);
+    stage_drain(&stage);
+    stage_forget(&stage);
+    stage.now_ns = mst_client_deadline_ns(stage.client);
+    assert_int_equal(stage.now_ns - since_ns, 2000 * MS);
+    mst_client_tick(stage.client, stage.now_ns);
+    stage_expect(&stage, "disconnect");
+    stage.now_ns = mst_client_deadline_ns(stage.client);
+    mst_client_tick(stage.client, stage.now_ns);
+    stage_expect(&stage, "connect 0");
+    stage_fini(&stage);
+}
+
 /* The service names a list of three addresses. When its connection is lost the client goes round
  * these, from the one behind the lost one. */
 static void a_new_list_is_gone_round(void **state)
@@ -294,6 +321,7 @@ int main(void)
         cmocka_unit_test(two_that_send_it_round_are_waited_for),
         cmocka_unit_test(one_that_names_itself_is_waited_for),
         cmocka_unit_test(an_open_session_is_sent_on),
+        cmocka_unit_test(a_frozen_one_is_left_in_time),
         cmocka_unit_test(a_new_list_is_gone_round),
         cmocka_unit_test(a_new_list_keeps_what_was_tried),
         cmocka_unit_test(the_number_of_addresses_is_bounded),

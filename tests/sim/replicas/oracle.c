@@ -9,6 +9,7 @@
 #include "../properties.h"
 #include "base/digest.h"
 #include "base/panic.h"
+#include "base/time.h"
 #include "proto/native/arena.h"
 #include "proto/status.h"
 #include "service/core/snapshot.h"
@@ -298,10 +299,12 @@ void rep_oracle_reach(struct replicas *replicas)
 }
 
 /* It had the time to find it: the answer to a renewal that it sent then keeps it for 0.8 L. It
- * looks at one host after the other, with a second between two at most, and one may not answer. */
+ * looks at one host after the other, with a second between two at most, and one may not answer: a
+ * client leaves that after a fifth of the lease. */
 static bool had_time(const struct replicas *replicas, const struct rep_member *member)
 {
-    uint64_t round_ns = replicas->plan.hosts * (1000 * SIM_MS) + replicas->plan.patience_ns;
+    uint64_t mute_ns = mst_later(replicas->plan.patience_ns, replicas->plan.lease_ns / 5);
+    uint64_t round_ns = replicas->plan.hosts * (1000 * SIM_MS) + mute_ns;
     uint64_t least_ns = replicas->plan.lease_ns * 6 / 10;
 
     return member->reach_ns != SIM_NEVER &&
