@@ -541,18 +541,23 @@ static void loading_fails_whole(void **state)
     free(bytes.data);
 }
 
-/* A disk fails while a state is saved. It fails as a whole. */
+/* A disk fails while a state is saved. It fails as a whole. So does a digest that is ended. */
 static void a_sink_may_give_up(void **state)
 {
     struct bytes bytes = {.puts_left = 1};
     struct mst_snapshot_sink sink = {.ctx = &bytes, .put = put};
     struct player player;
-    uint64_t digest;
+    uint64_t digest, same;
 
     (void)state;
     grow_up(&player, 6, 900);
     digest = mst_core_kept_digest(player.core);
     assert_false(mst_core_save(player.core, &sink));
+    bytes.puts_left = 1;
+    assert_false(mst_core_kept_digest_to(player.core, &sink, &same));
+    bytes.puts_left = 1000;
+    assert_true(mst_core_kept_digest_to(player.core, &sink, &same));
+    assert_true(same == digest);
     bytes.puts_left = 2; /* all but the digest */
     assert_false(mst_core_save(player.core, &sink));
     mst_core_check(player.core);

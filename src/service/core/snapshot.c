@@ -124,6 +124,12 @@ uint64_t mst_core_kept_digest(const struct mst_core *core)
     return digest;
 }
 
+bool mst_core_kept_digest_to(const struct mst_core *core, const struct mst_snapshot_sink *sink,
+                             uint64_t *out)
+{
+    return save(core, sink, false, out) == MUSTER_OK;
+}
+
 /* ---- loading ---- */
 
 muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_slice bytes,

@@ -31,4 +31,9 @@ muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_s
  * the same inputs whenever effects were drained. */
 uint64_t mst_core_kept_digest(const struct mst_core *core);
 
+/* The same of a state that may be large: `sink` gets its bytes, and ends it by refusing some.
+ * False: it did. */
+bool mst_core_kept_digest_to(const struct mst_core *core, const struct mst_snapshot_sink *sink,
+                             uint64_t *out);
+
 #endif

@@ -43,6 +43,7 @@ struct mst_uv_replica {
     uint64_t committed; /* the last of our own */
     uint64_t digested;  /* inputs, at the last digest */
     uint64_t digest_ns; /* of the next one at the earliest */
+    bool too_large;     /* for a digest: a line said so */
     uint64_t voters_ns; /* of the next look */
     struct mst_histogram commits;
     struct seen seen[SEEN_MAX];

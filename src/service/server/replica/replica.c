@@ -20,7 +20,9 @@
 #define FULL_NS (20 * NS_PER_MS)    /* between two tries on a full disk */
 #define FULL_ELECTIONS 10u          /* after which it ends */
 #define DIGEST_INPUTS 10000u
-#define DIGEST_SHARE 100u /* of the time, at most, for digests */
+#define DIGEST_SHARE 100u  /* of the time, at most, for digests */
+#define DIGEST_ELECTION 8u /* of an election timeout: a follower that reads acknowledges nothing   \
+                            */
 
 /* ---- the end ---- */
 
@@ -678,16 +680,36 @@ bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool always)
 
 /* ---- digests, and the voters ---- */
 
-/* It reads the whole state, and nothing is served meanwhile, here and at the followers. */
+static bool is_in_time(void *ctx, struct mst_slice bytes)
+{
+    const uint64_t *until_ns = ctx;
+
+    (void)bytes;
+    return uv_hrtime() < *until_ns;
+}
+
+/* It reads the whole state, and nothing is served meanwhile, here and at the followers. One that is
+ * so large that this would cost the lead is not compared. */
 static void digest(struct mst_uv_replica *replica)
 {
-    uint64_t since_ns = uv_hrtime(), took_ns;
+    uint64_t since_ns = uv_hrtime(), took_ns, own;
+    uint64_t until_ns = since_ns + (uint64_t)replica->election_ms * NS_PER_MS / DIGEST_ELECTION;
+    const struct mst_snapshot_sink sink = {.ctx = &until_ns, .put = is_in_time};
+    bool whole = mst_core_kept_digest_to(replica->core, &sink, &own);
     unsigned char bytes[8];
 
     replica->digested = mst_journal_inputs(replica->journal);
-    mst_put_u64(bytes, mst_core_kept_digest(replica->core));
     took_ns = uv_hrtime() - since_ns;
     replica->digest_ns = since_ns + took_ns * DIGEST_SHARE;
+    if (!whole) {
+        mst_uv_log_line(replica->lines, replica->too_large ? MST_DEBUG : MST_WARN, "replica",
+                        "digest-left-out reason=\"the state is not read within %u ms: whether the "
+                        "replicas have the same one is not compared\"",
+                        (unsigned)(replica->election_ms / DIGEST_ELECTION));
+        replica->too_large = true;
+        return;
+    }
+    mst_put_u64(bytes, own);
     mst_uv_log_line(replica->lines, MST_DEBUG, "replica",
                     "digest inputs=%" PRIu64 " took=%" PRIu64 "us", replica->digested,
                     took_ns / 1000);
