@@ -357,7 +357,7 @@ def test_a_large_state_is_not_compared_all_the_time(group):
         client.fill(f"key{part}.", DIGEST_INPUTS)
     digests = [(moment(line), int(re.search(r"took=(\d+)us", line)[1]) / 1e6)
                for line in replicas.leader().log.having("digest inputs=")]
-    assert digests
+    assert digests or replicas.leader().log.having("digest-left-out")
     share = 0
     for when, took in digests:  # each line is written after its digest: so from before the first one
         assert when - began > 99 * share
