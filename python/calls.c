@@ -41,25 +41,6 @@ void muster_python_gate_forked(muster_python_gate *gate)
     (void)pthread_mutex_init(&gate->lock, NULL);
 }
 
-/* Gives back no lock; NULL: closed, and `out` says so. */
-static muster_client *muster_python_enter(muster_python_gate *gate, struct muster_python_box *out)
-{
-    (void)pthread_mutex_lock(&gate->lock);
-    if (!gate->client) {
-        out->err.status = MUSTER_EINVAL;
-        out->err.os_errno = 0;
-        (void)snprintf(out->err.text, sizeof(out->err.text), "the job is closed");
-    }
-    return gate->client;
-}
-
-static int muster_python_leave(muster_python_gate *gate, struct muster_python_box *out,
-                               muster_status status)
-{
-    (void)pthread_mutex_unlock(&gate->lock);
-    return status < 0 ? status : muster_python_wait(out);
-}
-
 int muster_python_wait(struct muster_python_box *out)
 {
     muster_status status = muster_call_wait_signal(out->call, MUSTER_PYTHON_SLEEP_MS, &out->err);
@@ -84,115 +65,86 @@ void muster_python_end(struct muster_python_box *out)
     out->value = NULL;
 }
 
-static muster_status muster_python_write_start(muster_client *client, struct muster_python_box *out,
-                                               int kind, const char *key, struct muster_slice value,
-                                               int64_t number,
-                                               const struct muster_key_options *options,
-                                               int64_t timeout_ms)
+static muster_status muster_python_await(muster_client *client, struct muster_python_box *out,
+                                         struct muster_slice names, size_t count,
+                                         const struct muster_key_options *options,
+                                         int64_t timeout_ms)
 {
-    switch ((enum muster_python_write)kind) {
-    case MUSTER_PYTHON_PUT:
-        return muster_key_put_start(client, key, value, options, timeout_ms, &out->revision,
-                                    &out->call, &out->err);
-    case MUSTER_PYTHON_INSERT:
-        return muster_key_insert_start(client, key, value, options, timeout_ms, &out->revision,
-                                       &out->call, &out->err);
-    case MUSTER_PYTHON_CAS:
-        return muster_key_cas_start(client, key, (uint64_t)number, value, options, timeout_ms,
-                                    &out->revision, &out->call, &out->err);
-    case MUSTER_PYTHON_APPEND:
-        return muster_key_append_start(client, key, value, options, timeout_ms, &out->revision,
-                                       &out->call, &out->err);
-    case MUSTER_PYTHON_ADD:
-        return muster_key_add_start(client, key, number, options, timeout_ms, &out->sum, &out->call,
-                                    &out->err);
-    case MUSTER_PYTHON_DELETE:
-        return muster_key_delete_start(client, key, options, timeout_ms, &out->call, &out->err);
-    case MUSTER_PYTHON_DELETE_PREFIX:
-        return muster_key_delete_prefix_start(client, key, options, timeout_ms, &out->revision,
-                                              &out->call, &out->err);
-    }
-    return MUSTER_EINVAL;
-}
-
-int muster_python_write(muster_python_gate *gate, struct muster_python_box *out, int kind,
-                        const char *key, const char *data, size_t size, int64_t number,
-                        uint64_t generation, bool owned, int64_t timeout_ms)
-{
-    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
-    struct muster_slice value = {data, size};
-    muster_client *client = muster_python_enter(gate, out);
-    muster_status status = MUSTER_EINVAL;
-
-    options.generation = generation;
-    options.owned = owned;
-    if (client) {
-        status =
-            muster_python_write_start(client, out, kind, key, value, number, &options, timeout_ms);
-    }
-    return muster_python_leave(gate, out, status);
-}
-
-int muster_python_read(muster_python_gate *gate, struct muster_python_box *out, const char *key,
-                       uint64_t generation, int64_t timeout_ms)
-{
-    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
-    muster_client *client = muster_python_enter(gate, out);
-    muster_status status = MUSTER_EINVAL;
-
-    options.generation = generation;
-    if (client) {
-        status = muster_key_get_start(client, key, &options, timeout_ms, &out->value, &out->call,
-                                      &out->err);
-    }
-    return muster_python_leave(gate, out, status);
-}
-
-static muster_status muster_python_await_start(muster_client *client, struct muster_python_box *out,
-                                               const char *names, size_t count, uint64_t generation,
-                                               int64_t timeout_ms)
-{
-    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
     const char *one, **keys = count <= 1 ? &one : calloc(count, sizeof(*keys));
+    const char *name = names.data;
     muster_status status;
 
-    options.generation = generation;
     if (!keys) {
         out->err.os_errno = 0;
         (void)snprintf(out->err.text, sizeof(out->err.text), "wait for %zu keys: no memory", count);
         return MUSTER_ENOMEM;
     }
-    for (size_t i = 0; i < count; i++, names += strlen(names) + 1) {
-        keys[i] = names;
+    for (size_t i = 0; i < count; i++, name += strlen(name) + 1) {
+        keys[i] = name;
     }
-    status =
-        muster_key_wait_start(client, keys, count, &options, timeout_ms, &out->call, &out->err);
+    status = muster_key_wait_start(client, keys, count, options, timeout_ms, &out->call, &out->err);
     if (keys != &one) {
         free(keys);
     }
     return status;
 }
 
-int muster_python_await(muster_python_gate *gate, struct muster_python_box *out, const char *names,
-                        size_t count, uint64_t generation, int64_t timeout_ms)
+static muster_status muster_python_start(muster_client *client, struct muster_python_box *out,
+                                         int kind, const char *name, struct muster_slice data,
+                                         int64_t number, const struct muster_key_options *options,
+                                         int64_t timeout_ms)
 {
-    muster_client *client = muster_python_enter(gate, out);
-    muster_status status = MUSTER_EINVAL;
-
-    if (client) {
-        status = muster_python_await_start(client, out, names, count, generation, timeout_ms);
+    switch ((enum muster_python_kind)kind) {
+    case MUSTER_PYTHON_PUT:
+        return muster_key_put_start(client, name, data, options, timeout_ms, &out->revision,
+                                    &out->call, &out->err);
+    case MUSTER_PYTHON_INSERT:
+        return muster_key_insert_start(client, name, data, options, timeout_ms, &out->revision,
+                                       &out->call, &out->err);
+    case MUSTER_PYTHON_CAS:
+        return muster_key_cas_start(client, name, (uint64_t)number, data, options, timeout_ms,
+                                    &out->revision, &out->call, &out->err);
+    case MUSTER_PYTHON_APPEND:
+        return muster_key_append_start(client, name, data, options, timeout_ms, &out->revision,
+                                       &out->call, &out->err);
+    case MUSTER_PYTHON_ADD:
+        return muster_key_add_start(client, name, number, options, timeout_ms, &out->sum,
+                                    &out->call, &out->err);
+    case MUSTER_PYTHON_DELETE:
+        return muster_key_delete_start(client, name, options, timeout_ms, &out->call, &out->err);
+    case MUSTER_PYTHON_DELETE_PREFIX:
+        return muster_key_delete_prefix_start(client, name, options, timeout_ms, &out->revision,
+                                              &out->call, &out->err);
+    case MUSTER_PYTHON_READ:
+        return muster_key_get_start(client, name, options, timeout_ms, &out->value, &out->call,
+                                    &out->err);
+    case MUSTER_PYTHON_AWAIT:
+        return muster_python_await(client, out, data, (size_t)number, options, timeout_ms);
+    case MUSTER_PYTHON_BARRIER:
+        return muster_barrier_wait_start(client, name, timeout_ms, &out->call, &out->err);
     }
-    return muster_python_leave(gate, out, status);
+    return MUSTER_EINVAL;
 }
 
-int muster_python_barrier(muster_python_gate *gate, struct muster_python_box *out, const char *name,
-                          int64_t timeout_ms)
+int muster_python_make(muster_python_gate *gate, struct muster_python_box *out, int kind,
+                       const char *name, const char *data, size_t size, int64_t number,
+                       uint64_t generation, bool owned, int64_t timeout_ms)
 {
-    muster_client *client = muster_python_enter(gate, out);
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
     muster_status status = MUSTER_EINVAL;
 
-    if (client) {
-        status = muster_barrier_wait_start(client, name, timeout_ms, &out->call, &out->err);
+    options.generation = generation;
+    options.owned = owned;
+    (void)pthread_mutex_lock(&gate->lock);
+    if (gate->client) {
+        status =
+            muster_python_start(gate->client, out, kind, name, (struct muster_slice){data, size},
+                                number, &options, timeout_ms);
+    } else {
+        out->err.status = MUSTER_EINVAL;
+        out->err.os_errno = 0;
+        (void)snprintf(out->err.text, sizeof(out->err.text), "the job is closed");
     }
-    return muster_python_leave(gate, out, status);
+    (void)pthread_mutex_unlock(&gate->lock);
+    return status < 0 ? status : muster_python_wait(out);
 }

@@ -30,28 +30,24 @@ struct muster_python_box {
     struct muster_error err;
 };
 
-enum muster_python_write {
+enum muster_python_kind {
     MUSTER_PYTHON_PUT,
     MUSTER_PYTHON_INSERT,
     MUSTER_PYTHON_CAS, /* number: the revision */
     MUSTER_PYTHON_APPEND,
     MUSTER_PYTHON_ADD, /* number: the delta */
     MUSTER_PYTHON_DELETE,
-    MUSTER_PYTHON_DELETE_PREFIX
+    MUSTER_PYTHON_DELETE_PREFIX,
+    MUSTER_PYTHON_READ,
+    MUSTER_PYTHON_AWAIT, /* data: the names, `number` strings, one behind the other */
+    MUSTER_PYTHON_BARRIER
 };
 
-/* These start a call and wait for it. MORE: as muster_python_wait. No type of theirs is an enum,
- * for which cffi takes its time. */
-int muster_python_write(muster_python_gate *gate, struct muster_python_box *out, int kind,
-                        const char *key, const char *data, size_t size, int64_t number,
-                        uint64_t generation, bool owned, int64_t timeout_ms);
-int muster_python_read(muster_python_gate *gate, struct muster_python_box *out, const char *key,
-                       uint64_t generation, int64_t timeout_ms);
-/* `names`: `count` strings, one behind the other. */
-int muster_python_await(muster_python_gate *gate, struct muster_python_box *out, const char *names,
-                        size_t count, uint64_t generation, int64_t timeout_ms);
-int muster_python_barrier(muster_python_gate *gate, struct muster_python_box *out, const char *name,
-                          int64_t timeout_ms);
+/* Starts a call and waits for it. MORE: as muster_python_wait. No type of it is an enum, for which
+ * cffi takes its time. */
+int muster_python_make(muster_python_gate *gate, struct muster_python_box *out, int kind,
+                       const char *name, const char *data, size_t size, int64_t number,
+                       uint64_t generation, bool owned, int64_t timeout_ms);
 
 /* MORE: Python is to run its handlers of signals, and to wait again. */
 int muster_python_wait(struct muster_python_box *out);

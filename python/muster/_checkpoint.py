@@ -38,7 +38,7 @@ class Checkpoints:
         """It counts when all ranks have it."""
         self.save(step)
         handle = self.preempt._handle
-        handle.done(handle.make(lib.muster_python_barrier, SAVED, -1))
+        handle.boxes.append(handle.make(lib.MUSTER_PYTHON_BARRIER, SAVED))
         self.kept(step)
 
     def agreed(self, step: int) -> None:

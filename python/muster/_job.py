@@ -9,7 +9,7 @@ import weakref
 
 from . import _heartbeat as heartbeat
 from . import _rounds
-from ._c import members_of, milliseconds, name_of, options_of, string_of, view_of
+from ._c import members_of, milliseconds, options_of, string_of, view_of
 from ._errors import Error, check
 from ._keys import Keys
 from ._log import Log
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._c import Member, OnLoss, Reduce, Text, View
     from ._rounds import Data, Result
 
+BARRIER = lib.MUSTER_PYTHON_BARRIER
 _open_jobs: weakref.WeakSet[Job] = weakref.WeakSet()
 
 
@@ -132,7 +133,7 @@ class Job:
     def barrier(self, name: Text, timeout: Optional[float] = None) -> None:
         """Waits until every rank of the generation is here."""
         handle = self._handle
-        handle.done(handle.make(lib.muster_python_barrier, name_of(name), milliseconds(timeout)))
+        handle.boxes.append(handle.make(BARRIER, name, timeout=timeout))
 
     def round(
         self,

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     _D = TypeVar("_D")
 
 
+PUT, INSERT, CAS = lib.MUSTER_PYTHON_PUT, lib.MUSTER_PYTHON_INSERT, lib.MUSTER_PYTHON_CAS
+APPEND, ADD, READ = lib.MUSTER_PYTHON_APPEND, lib.MUSTER_PYTHON_ADD, lib.MUSTER_PYTHON_READ
+DELETE, DELETE_PREFIX = lib.MUSTER_PYTHON_DELETE, lib.MUSTER_PYTHON_DELETE_PREFIX
+AWAIT = lib.MUSTER_PYTHON_AWAIT
+buffer, end = ffi.buffer, lib.muster_python_end
+
+
 class Value(bytes):
     """The bytes of a key, and their `revision` for cas()."""
 
@@ -58,42 +65,25 @@ class Keys:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def _write(
-        self,
-        kind: int,
-        key: Text,
-        value: Text,
-        number: int,
-        generation: int,
-        owned: bool,
-        timeout: Optional[float],
-    ) -> Any:
-        data = bytes_of(value)
-        return self._handle.make(
-            lib.muster_python_write,
-            kind,
-            name_of(key),
-            data,
-            len(data),
-            number,
-            generation,
-            owned,
-            milliseconds(timeout),
-        )
-
     def put(
         self, key: Text, value: Text, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Writes the key; its new revision."""
-        box = self._write(lib.MUSTER_PYTHON_PUT, key, value, 0, generation, owned, timeout)
-        return self._handle.done(box, box.revision)
+        handle = self._handle
+        box = handle.make(PUT, key, bytes_of(value), 0, generation, owned, timeout)
+        revision: int = box.revision
+        handle.boxes.append(box)
+        return revision
 
     def insert(
         self, key: Text, value: Text, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Writes the key if it does not exist, else Exists; its revision."""
-        box = self._write(lib.MUSTER_PYTHON_INSERT, key, value, 0, generation, owned, timeout)
-        return self._handle.done(box, box.revision)
+        handle = self._handle
+        box = handle.make(INSERT, key, bytes_of(value), 0, generation, owned, timeout)
+        revision: int = box.revision
+        handle.boxes.append(box)
+        return revision
 
     def cas(
         self,
@@ -108,47 +98,58 @@ class Keys:
         """Writes the key if its revision is `expected` (0: it does not exist; or a Value that was
         read), else Conflict; its new revision."""
         revision = expected.revision if isinstance(expected, Value) else expected
-        box = self._write(lib.MUSTER_PYTHON_CAS, key, value, revision, generation, owned, timeout)
-        return self._handle.done(box, box.revision)
+        handle = self._handle
+        box = handle.make(CAS, key, bytes_of(value), revision, generation, owned, timeout)
+        revision = box.revision
+        handle.boxes.append(box)
+        return revision
 
     def add(
         self, key: Text, delta: int = 1, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Adds to a key that holds a number, an absent one counts as 0; the sum."""
-        box = self._write(lib.MUSTER_PYTHON_ADD, key, b"", delta, generation, owned, timeout)
-        return self._handle.done(box, box.sum)
+        handle = self._handle
+        box = handle.make(ADD, key, b"", delta, generation, owned, timeout)
+        total: int = box.sum
+        handle.boxes.append(box)
+        return total
 
     def append(
         self, key: Text, value: Text, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Appends to the value; its size then."""
-        box = self._write(lib.MUSTER_PYTHON_APPEND, key, value, 0, generation, owned, timeout)
-        return self._handle.done(box, box.revision)
+        handle = self._handle
+        box = handle.make(APPEND, key, bytes_of(value), 0, generation, owned, timeout)
+        revision: int = box.revision
+        handle.boxes.append(box)
+        return revision
 
     def delete(self, key: Text, *, generation: int = 0, timeout: Optional[float] = None) -> None:
         """Deletes the key; an absent one is no error."""
-        box = self._write(lib.MUSTER_PYTHON_DELETE, key, b"", 0, generation, False, timeout)
-        self._handle.done(box)
+        handle = self._handle
+        handle.boxes.append(handle.make(DELETE, key, b"", 0, generation, False, timeout))
 
     def delete_prefix(
         self, prefix: Text, *, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Deletes all keys that begin with `prefix`, which is not empty; how many there were. Up to
         16,384 are deleted together, more in several steps."""
-        box = self._write(
-            lib.MUSTER_PYTHON_DELETE_PREFIX, prefix, b"", 0, generation, False, timeout
-        )
-        return self._handle.done(box, box.revision)
+        handle = self._handle
+        box = handle.make(DELETE_PREFIX, prefix, b"", 0, generation, False, timeout)
+        count: int = box.revision
+        handle.boxes.append(box)
+        return count
 
     def _read(self, key: Text, generation: int, timeout: Optional[float]) -> Value:
-        box = self._handle.make(
-            lib.muster_python_read, name_of(key), generation, milliseconds(timeout)
-        )
+        handle = self._handle
+        box = handle.make(READ, key, b"", 0, generation, False, timeout)
         try:
-            return Value.of(ffi.buffer(box.data, box.size), box.revision)
+            value = Value(buffer(box.data, box.size))
+            value.revision = box.revision
+            return value
         finally:
-            lib.muster_python_end(box)
-            self._handle.done(box)
+            end(box)
+            handle.boxes.append(box)
 
     if TYPE_CHECKING:
 
@@ -190,14 +191,8 @@ class Keys:
         """Waits until each of the keys has existed once since this began."""
         names = [name_of(key) for key in keys]
         handle = self._handle
-        handle.done(
-            handle.make(
-                lib.muster_python_await,
-                b"\0".join(names),
-                len(names),
-                generation,
-                milliseconds(timeout),
-            )
+        handle.boxes.append(
+            handle.make(AWAIT, b"", b"\0".join(names), len(names), generation, False, timeout)
         )
 
     def batch(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import _thread
 import threading
 
+from ._c import bytes_of, milliseconds, no_name
 from ._errors import Invalid, Status, check
 from ._muster import ffi, lib
 
@@ -13,12 +14,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, List, Optional, Set, TypeVar
 
+    from ._c import Text
+
     _T = TypeVar("_T")
 
 # Python runs handlers of signals between two steps of the main thread only, so a signal ends the
 # wait in C, which is continued after them.
 SLEEP_MS = 250  # a signal may have come right before it, or its handler taken what it was to be woken by
 MORE = lib.MUSTER_MORE
+make = lib.muster_python_make
 wait = lib.muster_python_wait
 BOX = ffi.typeof("struct muster_python_box *")
 
@@ -44,11 +48,28 @@ class Handle:
             raise Invalid("the job is closed", Status.EINVAL)
         return self.client
 
-    def make(self, function: Callable[..., int], *args: Any) -> Any:
-        """function(gate, box, *args), one of calls.h; the box with what it came to, for done()."""
+    def make(
+        self,
+        kind: int,
+        name: Text,
+        data: bytes = b"",
+        number: int = 0,
+        generation: int = 0,
+        owned: bool = False,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """A call of that kind of calls.h. The box with what it came to goes back to `boxes` once that
+        is read. It has few steps on purpose: among many ranks of a node none of them is in the
+        processor's cache any more when a rank goes on."""
+        name = name.encode("utf-8", "surrogateescape") if type(name) is str else bytes_of(name)
+        if b"\0" in name:
+            raise no_name(name)
         box = self.boxes.pop() if self.boxes else ffi.new(BOX)
+        limit = -1 if timeout is None else milliseconds(timeout)
         try:
-            status = function(self.gate, box, *args)
+            status = make(
+                self.gate, box, kind, name, data, len(data), number, generation, owned, limit
+            )
             while status == MORE:
                 status = wait(box)
         except BaseException:
@@ -57,10 +78,6 @@ class Handle:
         if status:
             check(status, box.err)
         return box
-
-    def done(self, box: Any, result: int = 0) -> int:
-        self.boxes.append(box)
-        return result
 
     def call(
         self, start: Callable[..., int], *args: Any, over: Callable[[], object] = lambda: None
