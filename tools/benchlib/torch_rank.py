@@ -8,6 +8,7 @@ processes, on the machine's monotonic clock, are lines of one file: `ns pid what
 import ctypes
 import datetime
 import importlib
+import math
 import os
 import signal
 import sys
@@ -89,7 +90,8 @@ def under_muster(training):
 
     soft, hard = TIMES.get(training.fault, (None, None))
 
-    @muster.Wrapper(soft_timeout=soft, hard_timeout=hard)
+    # Each attempt is struck at the same step, which is no progress.
+    @muster.Wrapper(soft_timeout=soft, hard_timeout=hard, stalled_max=math.inf)
     def train(call: muster.Call):
         training.attempt(
             lambda: muster.torch.init(call, "gloo", timeout=GROUP_TIMEOUT), call.step)
