@@ -26,6 +26,7 @@ if(TARGET muster_static AND TARGET muster_program)
     add_dependencies(library_closed_test muster_program)
     mst_test(worker_exec_test SOURCES worker_exec_test.c LINK muster_static)
     mst_test(folder_test SOURCES folder_test.c LINK muster_static)
+    mst_test(own_pid_test SOURCES own_pid_test.c LINK muster_static)
     mst_test(worker_supervisor_test SOURCES worker_supervisor_test.c LINK muster_static)
     set_tests_properties(library_cluster_test library_strangers_test library_dismiss_test library_waits_test
         library_closed_test PROPERTIES

@@ -2,9 +2,9 @@
 /* Posts, and calls of the public API. */
 #define _GNU_SOURCE
 #include <string.h>
-#include <unistd.h>
 
 #include "client/shell/call.h"
+#include "os/own_pid.h"
 #include "process/page.h"
 #include "proto/command.h"
 
@@ -452,7 +452,7 @@ muster_status mst_lib_enter(muster_client *client, struct muster_error *err, con
     if (!client) {
         return mst_lib_refuse(err, what, "the client is NULL");
     }
-    if (client->pid != getpid()) {
+    if (client->pid != mst_own_pid()) {
         return mst_lib_refuse(err, what, "%s", MST_LIB_OF_THE_PARENT);
     }
     mst_lib_alive();

@@ -13,6 +13,7 @@
 #include "client/shell/orphan.h"
 #include "client/shell/uncancelled.h"
 #include "os/descriptors.h"
+#include "os/own_pid.h"
 #include "os/system.h"
 #include "process/page.h"
 
@@ -537,7 +538,7 @@ static muster_status open_wanted(muster_client **out, struct mst_lib_wanted *wan
     if (!client) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
     }
-    client->pid = getpid();
+    client->pid = mst_own_pid();
     client->references = 1;
     (void)pthread_mutex_init(&client->lock, NULL);
     mst_list_init(&client->waiters);

@@ -9,6 +9,7 @@
 #include "client/shell/sidecar/helper.h"
 #include "client/shell/sidecar/serve.h"
 #include "client/shell/uncancelled.h"
+#include "os/own_pid.h"
 #include "process/page.h"
 
 #define FAREWELL_NS NS_PER_S
@@ -157,7 +158,7 @@ static bool is_within(struct muster_client *client)
 
 static void close_client(muster_client *client)
 {
-    if (client && client->pid != getpid()) {
+    if (client && client->pid != mst_own_pid()) {
         abandon(client);
         return;
     }

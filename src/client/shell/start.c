@@ -8,11 +8,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/panic.h"
 #include "client/shell/call.h"
 #include "client/shell/uncancelled.h"
+#include "os/own_pid.h"
 #include "os/system.h"
 
 struct muster_call {
@@ -236,7 +236,7 @@ static bool enter(const muster_call *call, bool *locked)
 {
     struct muster_client *client = call ? call->core.client : NULL;
 
-    if (!client || client->pid != getpid()) {
+    if (!client || client->pid != mst_own_pid()) {
         return false;
     }
     *locked = !mst_lib_holds(client);
@@ -296,7 +296,7 @@ void muster_call_free(muster_call *call)
 {
     struct muster_client *client = call ? call->core.client : NULL;
 
-    if (!client || client->pid != getpid()) {
+    if (!client || client->pid != mst_own_pid()) {
         free(call);
         return;
     }

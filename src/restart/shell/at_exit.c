@@ -3,10 +3,10 @@
 #include "restart/shell/at_exit.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "client/shell/handle.h"
 #include "client/shell/process_lock.h"
+#include "os/own_pid.h"
 
 enum { STATUS_SAVED = 75 };
 
@@ -26,7 +26,7 @@ static void at_exit(int status, void *arg)
             struct mst_at_exit *entry = MST_CONTAINER(link, struct mst_at_exit, link);
             const muster_client *client = entry->client;
 
-            if (client->pid == getpid() && !client->poisoned && !mst_lib_holds(client)) {
+            if (client->pid == mst_own_pid() && !client->poisoned && !mst_lib_holds(client)) {
                 entry->call(entry, status & 0xff);
             }
         }
