@@ -511,16 +511,19 @@ static muster_status open_client(struct muster_client *client, struct mst_lib_wa
     if (status == MUSTER_OK) {
         status = fill_client(client, wanted, err);
     }
+    if (status == MUSTER_OK && !wanted->looped) {
+        status = mst_lib_background_start(client, err);
+    }
     if (status == MUSTER_OK && wanted->other) {
         mst_lib_lock(client);
-        client->looped = true;
+        client->looped = wanted->looped;
         mst_client_start(mst_lib_machine(client), mst_lib_now_ns());
         client->dirty = true;
+        if (!client->looped) {
+            mst_lib_hurry(client);
+        }
         mst_lib_unlock(client);
         return MUSTER_OK;
-    }
-    if (status == MUSTER_OK) {
-        status = mst_lib_background_start(client, err);
     }
     if (status == MUSTER_OK) {
         status = reach(client, wanted->where.whose, deadline_ns, err);
@@ -597,6 +600,7 @@ muster_status mst_lib_open_other(muster_client **out, const struct muster_client
 
     *out = NULL;
     wanted.other = true;
+    wanted.looped = other->looped;
     wanted.page_fd = -1;
     wanted.open.pid = other->pid;
     wanted.open.node = other->node;

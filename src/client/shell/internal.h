@@ -77,11 +77,11 @@ muster_status mst_lib_open(muster_client **out, const struct muster_client_optio
 
 /* A client for another process of this machine, which does not use muster: the job sees that
  * process. Does not wait: calls are sent once the service is reached, and a rank makes its JOIN
- * itself. It ends, in mst_lib_hook's `ended`, when the service refuses it. It has no thread: the
- * caller's loop drives it, by mst_lib_drive, and callbacks run there. */
+ * itself. It ends, in mst_lib_hook's `ended`, when the service refuses it. */
 struct mst_lib_other {
     uint64_t pid;
     uint32_t node; /* of the agent that started it, or MST_NODE_NONE */
+    bool looped; /* no thread: the caller's loop drives it by mst_lib_drive; callbacks run there */
 };
 muster_status mst_lib_open_other(muster_client **out, const struct muster_client_options *options,
                                  const struct mst_lib_other *other, struct muster_error *err);

@@ -309,7 +309,7 @@ static muster_status open_client(struct session *session, const struct mst_front
 {
     const struct mst_fronts *fronts = session->fronts;
     struct muster_client_options options = fronts->client;
-    struct mst_lib_other other = {.node = fronts->options.node};
+    struct mst_lib_other other = {.node = fronts->options.node, .looped = true};
     const struct mst_lib_hook hook = {.ended = on_ended, .ctx = session};
     struct muster_error err = {0};
     muster_status status;
