@@ -218,6 +218,28 @@ def test_a_node_that_is_not_reached_has_no_replica(cluster, how):  # noqa: F811
     assert [len(process.log.having("cannot reach")) for process in nodes.on] == [0, 0, 1]
 
 
+def test_a_further_node_takes_the_slot_of_one_that_is_not_reached(cluster):  # noqa: F811
+    """A firewall lets no connection of node 0 to node 2. Node 3 has a replica in its stead, six leases after it
+    began at the earliest: in a run with the standard lease the first nodes have a minute to come."""
+    lease_s = 2 * STRANDED_LEASE_S  # nobody is held for so long
+    cluster.add()
+    nodes = Nodes(cluster, [RANK], "--lease", f"{lease_s}s", count=1, nnodes=4)
+    nodes.join(1, "--node-rank", 1)
+    until(lambda: replica(cluster, 1))
+    port = nodes.words[nodes.words.index("--join") + 1].rpartition(":")[2]
+    rule = ("to", cluster.address(2), "ipproto", "tcp")
+    cluster.ip("n0", "rule", "add", "pref", 100, *rule, "sport", port, "lookup", "main")
+    cluster.ip("n0", "rule", "add", "pref", 101, *rule, "unreachable")
+    nodes.join(2, "--node-rank", 2).log.wait_for("no replica of the service here: ")
+    began = time.monotonic()
+    nodes.join(3, "--node-rank", 3)
+    ranks = nodes.entered(8)
+    until(lambda: replica(cluster, 3))
+    assert time.monotonic() - began >= 6 * lease_s
+    assert replica(cluster, 2) is None
+    all_well(nodes, ranks)
+
+
 @pytest.mark.parametrize("flags", [("--replicas", 1), ("--nnodes", 2)])
 def test_one_replica_is_none(cluster, flags):  # noqa: F811
     """A run has two nodes, or is to have one replica. Its service is node 0's alone."""

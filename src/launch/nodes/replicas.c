@@ -16,8 +16,19 @@
 #include "net/rendezvous.h"
 
 #define SLOT_KEY "replica/"
-#define FIRST_MS UINT64_C(60000) /* in which the first nodes are expected */
-#define AGAIN_MS UINT64_C(60000) /* after which a node that is not reached tries again */
+/* So many leases the first nodes are expected, and a node that is not reached does not try again: a
+ * minute of the standard lease. */
+#define PATIENCE_LEASES 6u
+
+static uint64_t patience_ns(const struct mst_run_job *job)
+{
+    uint64_t lease_ns;
+
+    mst_lib_lock(job->session.client);
+    lease_ns = mst_lib_lease_ns(job->session.client);
+    mst_lib_unlock(job->session.client);
+    return PATIENCE_LEASES * lease_ns;
+}
 
 bool mst_replicas_wanted(const struct mst_run_job *job)
 {
@@ -175,7 +186,7 @@ static bool is_due(const struct mst_run_job *job)
     const struct mst_replicas *replicas = &job->replicas;
 
     return job->nodes.number < job->options->replicas || replicas->complete ||
-           mst_lib_now_ns() - replicas->begun_ns >= FIRST_MS * NS_PER_MS;
+           mst_lib_now_ns() - replicas->begun_ns >= patience_ns(job);
 }
 
 /* With the lock held: the first free one. False: there is none, or it is not known yet. */
@@ -196,7 +207,7 @@ static bool is_reached(struct mst_run_job *job)
     const enum mst_reach_state state = mst_reach_check(job);
 
     if (state == MST_REACH_BAD) { /* or the other one was about to be lost */
-        job->replicas.again_ns = mst_lib_now_ns() + AGAIN_MS * NS_PER_MS;
+        job->replicas.again_ns = mst_lib_now_ns() + patience_ns(job);
         job->replicas.address[0] = '\0';
     }
     return state == MST_REACH_GOOD;
@@ -312,8 +323,7 @@ void mst_replicas_look(struct mst_run_job *job)
     }
     mst_reach_look(job);
     take_addresses(job);
-    if (!replicas
-             ->asks) { /* else a slot of its own might be taken for one that was complete before */
+    if (!replicas->asks) { /* its own slot might be taken for one that was complete before */
         say_line(job);
     }
 }
