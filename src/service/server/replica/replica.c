@@ -20,9 +20,10 @@
 #define FULL_NS (20 * NS_PER_MS)    /* between two tries on a full disk */
 #define FULL_ELECTIONS 10u          /* after which it ends */
 #define DIGEST_INPUTS 10000u
-#define DIGEST_SHARE 100u  /* of the time, at most, for digests */
-#define DIGEST_ELECTION 8u /* of an election timeout: a follower that reads acknowledges nothing   \
-                            */
+#define DIGEST_SHARE 100u /* of the time, at most, for digests */
+#define DIGEST_ELECTION                                                                            \
+    8u /* of an election timeout: a follower that reads acknowledges nothing                       \
+        */
 
 /* ---- the end ---- */
 
