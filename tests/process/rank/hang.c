@@ -60,7 +60,8 @@ static void on_term_fork(int number)
 
     (void)number;
     if (pipe(ends) != 0 || fork() != 0) {
-        (void)!read(ends[0], &byte, 1);
+        while (read(ends[0], &byte, 1) < 0 && errno == EINTR) { /* it is interrupted still */
+        }
         _exit(0);
     }
     (void)signal(SIGTERM, SIG_IGN);
