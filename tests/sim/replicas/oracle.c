@@ -360,6 +360,10 @@ void rep_oracle_ended(struct replicas *replicas, const struct rep_member *member
     if (status == MUSTER_ENOMEM && !member->opened) {
         return;
     }
+    /* Of who waits for a place that another holds no line says that it is given up. */
+    if (status == MUSTER_EFENCED && member->incarnation == 0 && !had_time(replicas, member)) {
+        return;
+    }
     if (status != MUSTER_EEXISTS && (status != MUSTER_EFENCED || member->given_up_ns == 0)) {
         sim_fail(&replicas->sim, SIM_P_LEASE_KEPT,
                  "the session of member %u ends with %s, and it was not given up", member->place,
