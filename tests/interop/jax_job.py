@@ -176,6 +176,7 @@ for word in sys.argv[1:]:
             live = sorted(client.get_live_nodes(list(range(size))))
             if os.path.exists(rest):
                 say("lived", live)
+                client.wait_at_barrier("lived", 60000, live)  # none leaves before all have seen it here
                 break
             time.sleep(0.02)
 jax.distributed.shutdown()
