@@ -49,9 +49,9 @@ class Browser:
         return self.run("return [...document.querySelectorAll(arguments[0])]"
                         ".map((node) => node.textContent).join('\\n')", selector)
 
-    def until(self, holds):
+    def until(self, holds, patience_s=WAIT_S):
         """Looks at the page until it is so. Returns when that was."""
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + patience_s
         while not holds():
             assert time.monotonic() < deadline, self.text("body")
             pause()
