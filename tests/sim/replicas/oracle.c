@@ -345,8 +345,9 @@ static void given_up(struct replicas *replicas, uint32_t place, uint64_t incarna
                  "member %u is given up, and reaches a service that serves since %.6f",
                  member->place, (double)member->reach_ns / 1e9);
     }
-    /* A frozen one stops as soon as it looks at its clock: before anything else. */
-    if (!member->actor.frozen && !member->ended && !member->stopped) {
+    /* A frozen one stops as soon as it looks at its clock: before anything else. One that has not
+     * heard yet that it is open has nothing to stop. */
+    if (member->opened && !member->actor.frozen && !member->ended && !member->stopped) {
         sim_fail(&replicas->sim, SIM_P_STOPS_FIRST, "member %u is given up, and has not stopped",
                  member->place);
     }
