@@ -171,6 +171,7 @@ def catches_exceptions(call):
 def breaks(call):
     """What is raised by what was cut short, as a library does whose connection to a peer is gone."""
     try:
+        (FOLDER / f"in-{call.rank}").touch()
         time.sleep(LONG_S)
     except muster.Restart:
         raise ConnectionError("the peer is gone") from None
@@ -251,7 +252,7 @@ def work(call, victim, place):
         return call.rank * 10
     if call.rank == 1:
         call.job.barrier("met")
-        if place in ("writes", "forks", "imports", "swallows", "tidies"):
+        if place in ("breaks", "writes", "forks", "imports", "swallows", "tidies"):
             wait_until_there()
         globals()[victim](call)
         return "not to be returned"
