@@ -49,7 +49,7 @@ void mst_faults_open(struct mst_faults *faults, uv_loop_t *loop, struct mst_shar
 /* With the run's lock held. */
 void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item);
 
-/* On the loop: says what was heard. ends: no generation follows a fault, its processes end. */
+/* On the loop: says what was heard. `ends`: no line says that a generation follows. */
 void mst_faults_look(struct mst_faults *faults, const struct mst_group *group, bool ends);
 
 /* How many were not said since the last time, if any; before the run's last line too. */

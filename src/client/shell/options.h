@@ -16,10 +16,10 @@ struct mst_lib_wanted {
     struct mst_lib_secret secret;
     struct mst_lib_where where;
     int64_t page_fd;
-    bool alone; /* a service for this process */
-    bool other; /* for another process: does not wait */
-    bool looped;
-    bool share; /* one for the ranks of this machine */
+    bool alone;  /* a service for this process */
+    bool other;  /* for another process: does not wait */
+    bool looped; /* without a thread of its own: mst_lib_other */
+    bool share;  /* one for the ranks of this machine */
     bool index_set;
     char own_job[MST_LIB_ALONE_JOB_ROOM], own_addr[MST_LIB_ADDR_ROOM]; /* of such a service */
 };

@@ -50,7 +50,8 @@ void mst_fronted_gone(struct mst_run_job *job, const struct mst_process *process
 bool mst_fronted_has(const struct mst_run_job *job, const struct mst_place *place);
 bool mst_fronted_any(const struct mst_run_job *job);
 
-/* Whether any of this node has ever been: such processes begin no generation, they all end. */
+/* Whether any of this node has been in this attempt: such processes are told of no generation, they
+ * end, or go on with --jax-recoverable. */
 bool mst_fronted_had(const struct mst_run_job *job);
 
 /* Whether the others go on without the process, which has failed: --jax-recoverable. */
