@@ -322,9 +322,9 @@ def cancels(job):
 
 def interrupts_workers(job):
     with Coordinator(job, policy="isolate") as c:
-        def runs(name, count):
-            """A function that waits for that, whose worker has got Ctrl-C and shows it."""
-            value = c.schedule(steps.waits, (name,))
+        def runs(count, function, *args):
+            """A function that waits, whose worker has got Ctrl-C and shows it."""
+            value = c.schedule(function, args)
             until(lambda: len(lines("waits")) == count)
             pid = int(lines("waits")[-1])
             os.kill(pid, signal.SIGINT)
@@ -334,11 +334,13 @@ def interrupts_workers(job):
         def replaced(pid):
             return all(one.pid != pid for one in c.workers())
 
-        value, pid = runs("go", 1)
+        value, pid = runs(1, steps.waits, "go")
         (HOLD / "go").touch()
         assert value.fetch() == pid
         until(lambda: replaced(pid))
-        value, pid = runs("never", 2)
+        value, pid = runs(2, steps.hears)
+        (HOLD / "hear").touch()
+        until(lambda: lines("heard"))  # Python has handled the first one: it would take both for one
         os.kill(pid, signal.SIGINT)
         assert str(value.exception()) == "KeyboardInterrupt"
         until(lambda: replaced(pid))

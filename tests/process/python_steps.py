@@ -165,6 +165,15 @@ def waits(name):
     return os.getpid()
 
 
+@worker.function(idempotent=True)
+def hears():
+    """Shows once that Python runs, and waits for ever."""
+    mark("waits")
+    until("hear")
+    mark("heard")
+    until("never")
+
+
 @worker.function
 def goes_on(how):
     """Without a look at whether it is cancelled."""

@@ -720,10 +720,13 @@ def test_a_rank_that_dies_while_the_service_hangs_is_started_again(run):
     started.all_well(started.entered(generation=2))
 
 
-def test_the_lines_of_a_run_are_objects(muster):
+def test_the_lines_of_a_run_are_objects(muster, tmp_path):
     """With `--log-format json` the lines of `muster run` and those of its service on stderr are objects. The output
     of the ranks is unchanged. [Output as it comes]"""
-    done = muster("run", "--log-format", "json", "-n", "2", "--", "sh", "-c", "echo out; echo err >&2; exit $RANK")
+    fifo = tmp_path / "fifo"  # rank 1 fails when rank 0 has written its lines
+    os.mkfifo(fifo)
+    script = f"echo out; echo err >&2; test $RANK = 0 && exec true 3>{fifo}; read x <{fifo}; exit 1"
+    done = muster("run", "--log-format", "json", "-n", "2", "--", "sh", "-c", script)
     assert done.returncode == 1
     assert sorted(done.stdout.splitlines()) == ["[0]: out", "[1]: out"]
     lines = done.stderr.splitlines()
