@@ -320,6 +320,7 @@ def test_a_node_that_was_given_up_says_so(cluster, tmp_path):  # noqa: F811
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--max-restarts", 0, count=2, nnodes="3")
     cut = nodes.join(2, "--node-rank", 2, "--report", tmp_path / "2.json")
     nodes.entered(6)
+    nodes.on[0].log.wait_for("; 3 vote")  # two of two do not outlive a cable
     cluster.cable(2, "down")
     ranks = nodes.entered(4, generation=2)
     cluster.cable(2, "up")
