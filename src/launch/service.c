@@ -362,7 +362,9 @@ static void gone(struct mst_run_job *job, pid_t pid, int status)
         }
         soon = job->service.deaths++;
         delay_ms = soon < SOON_MAX ? 0 : mst_back_off_ms(soon - SOON_MAX);
-        if (mst_replicas_wanted(job)) {
+        if (mst_replicas_wanted(job) && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+            /* A lease long nobody needed it, as while a third node is not there. */
+        } else if (mst_replicas_wanted(job)) {
             mst_say("the replica of the service on this node %s; it is started again%s", how,
                     delay_ms == 0 ? "" : " after a while");
         } else {

@@ -21,7 +21,7 @@ from conftest import BUILD
 from discovering import pidfds
 from nodes import missing
 from running import RANK, until, wait_gone
-from test_nodes import Nodes, all_well, cluster  # noqa: F401
+from test_nodes import SHORT_LEASE, Nodes, all_well, cluster  # noqa: F401
 
 WHY_NOT = missing()
 if WHY_NOT is None and b"without replicas" in (BUILD / "bin" / "muster").read_bytes():
@@ -323,6 +323,17 @@ def test_a_replica_whose_run_was_killed_ends(cluster, end):  # noqa: F811
     nodes.on = nodes.on[:2]
     ranks = nodes.entered(4, generation=2)
     all_well(nodes, ranks)
+
+
+def test_a_replica_that_nobody_needs_is_no_news(cluster):  # noqa: F811
+    """A run that may have three nodes has two, so one replica votes. That of node 1 ends when nobody has needed it
+    for a lease, and is started again. Nothing is printed."""
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--join-wait", "1s", count=2, nnodes="2:3")
+    ranks = nodes.entered(4)
+    pid, _ = until(lambda: replica(cluster, 1))
+    until(lambda: (replica(cluster, 1) or (pid,))[0] != pid)
+    all_well(nodes, ranks)
+    assert [line for line in nodes.on[1].log.lines if "started again" in line] == []
 
 
 def test_node_0_is_lost(cluster):  # noqa: F811
