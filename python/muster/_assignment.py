@@ -358,7 +358,7 @@ def muster_python_key(arg: Any, place: Any, key: Any, room: int) -> None:
     made, function = ffi.from_handle(arg)
     try:
         text = str(function(_place_of(place))).encode(errors="surrogateescape")
-        if b"\0" in text or len(text) >= room:
+        if 0 in text or len(text) >= room:
             raise Invalid(
                 f"the key of #{place.index} has {len(text)} bytes: at most {room - 1} are possible,"
                 " and no NUL",

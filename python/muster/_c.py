@@ -146,7 +146,7 @@ def string_of(text: Text) -> Any:
 def name_of(text: Text) -> bytes:
     """The same for a parameter of a call, which borrows it."""
     text = text.encode(errors="surrogateescape") if type(text) is str else bytes_of(text)
-    if b"\0" in text:
+    if 0 in text:
         raise no_name(text)
     return text
 

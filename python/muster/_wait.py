@@ -62,7 +62,7 @@ class Handle:
         is read. It has few steps on purpose: among many ranks of a node none of them is in the
         processor's cache any more when a rank goes on."""
         name = name.encode("utf-8", "surrogateescape") if type(name) is str else bytes_of(name)
-        if b"\0" in name:
+        if 0 in name:  # b"\0" would raise inside: bytes try an operand as a number first
             raise no_name(name)
         box = self.boxes.pop() if self.boxes else ffi.new(BOX)
         limit = -1 if timeout is None else milliseconds(timeout)
