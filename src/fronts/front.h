@@ -40,7 +40,7 @@ enum mst_front_effect_kind {
     MST_FRONT_OPEN,
     MST_FRONT_POST,  /* make `request` in `session`: `reply` follows once, with `tag` */
     MST_FRONT_DROP,  /* stop the call `tag` of `session`; no `reply` is owed for it */
-    MST_FRONT_FAIL,  /* the process of `session` reports its failure: `code`, `bytes`: one line */
+    MST_FRONT_FAIL,  /* a fault of the process of `session`: `cause`, `code`, `bytes`: one line */
     MST_FRONT_LEAVE, /* the process of `session` is done: it leaves; no `ended` is owed */
     MST_FRONT_LOG,   /* `bytes`: one line for the operator */
     MST_FRONT_WAITS  /* `waits` has something else to say */
@@ -57,6 +57,8 @@ struct mst_front_effect {
     uint64_t deadline_ns;              /* POST: the call ends with ETIMEDOUT; UINT64_MAX: never */
     struct mst_slice bytes;
     uint32_t index, size;
+    /* NONE: the process reports it. UNHEALTHY: the front has observed it. */
+    enum mst_cause cause;
     int32_t code;
 };
 

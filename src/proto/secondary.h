@@ -6,7 +6,8 @@
  * peer broke. The kernel closes the connection before the agent can report the death, so the
  * failure may be reported first. A death that is reported within MST_SECONDARY_MS of a failure of
  * another rank stands before it in the record, and that failure does not count against the rank's
- * faults_max. */
+ * faults_max. Only a fault of the cause FAULT can be a secondary failure: an unhealthy or silent
+ * rank is not so because a peer died. */
 
 #include "proto/request.h"
 

@@ -430,7 +430,8 @@ static const char *advice_for(const struct mst_item *incident)
     case MST_CAUSE_HARD_TIMEOUT:
         return "look where it stood; if such a step may take that long, raise its time limit";
     case MST_CAUSE_UNHEALTHY:
-        return "its health check failed: look at that host, and keep it out with --avoid";
+        return "its health check or heartbeats failed: look at that host, and keep it out with "
+               "--avoid";
     case MST_CAUSE_EVICTED:
         return "it did not come to the restart in time: look what its function does when it is "
                "interrupted";

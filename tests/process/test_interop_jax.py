@@ -182,7 +182,7 @@ def test_a_frozen_process(jax, job, muster, tmp_path):
     until(lambda: re.search(r".*xla/two.*rank 2\b", muster("status", "-j", run.job).stdout))
     run.log.wait_for(FATAL, "UNAVAILABLE: The following tasks are unhealthy", count=3, patience_s=120)
     assert run.run.wait() != 0
-    (line,) = run.log.having("rank 2 (#2) failed: ", "unhealthy")
+    (line,) = run.log.having("rank 2 (#2) is unhealthy: ", "heartbeat timeout")
     assert "follows" not in line  # they all end
 
 

@@ -115,8 +115,10 @@ static void command(struct echo *one, char letter)
         effect(one, (struct mst_front_effect){.kind = MST_FRONT_LEAVE});
         answer(one, "L");
     } else if (letter == 'f') {
-        effect(one, (struct mst_front_effect){
-                        .kind = MST_FRONT_FAIL, .code = 7, .bytes = mst_slice_text("it broke")});
+        effect(one, (struct mst_front_effect){.kind = MST_FRONT_FAIL,
+                                              .cause = MST_CAUSE_UNHEALTHY,
+                                              .code = 7,
+                                              .bytes = mst_slice_text("it broke")});
         answer(one, "F");
     } else if (letter == 'b') {
         effect(one, (struct mst_front_effect){.kind = MST_FRONT_SEND,
@@ -627,7 +629,7 @@ static void a_process_leaves(void **state)
     (void)uv_timer_stop(&stage.limit);
 }
 
-/* A process reports its failure. The job has it, with its code and its text. */
+/* A front reports a fault of a process. The job has it, with its cause, its code and its text. */
 static void a_failure(void **state)
 {
     const struct mst_request faults = {.command = MST_FAULTS};
@@ -638,6 +640,7 @@ static void a_failure(void **state)
     expect_on(stage.fd, "FP"); /* in order: the fault was answered before */
     ask(&faults);
     assert_int_equal(first.kind, MST_ITEM_FAULT);
+    assert_int_equal(first.who.cause, MST_CAUSE_UNHEALTHY);
     assert_int_equal(first.who.code, 7);
     assert_string_equal(first_text, "it broke");
 }

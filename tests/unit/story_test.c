@@ -268,8 +268,9 @@ static void the_advice_is_of_the_first_cause(void **state)
 
     (void)state;
     expect_advice(all, 4, silent);
-    expect_advice_of(all, 4, &known,
-                     "its health check failed: look at that host, and keep it out with --avoid");
+    expect_advice_of(
+        all, 4, &known,
+        "its health check or heartbeats failed: look at that host, and keep it out with --avoid");
     expect_advice(all, 2, "read its last words: it ended by itself");
     worker.who.rank = MST_RANK_NONE;
     all[3] = worker;

@@ -114,10 +114,12 @@ static void report(struct stage *stage, struct stage_session *session,
     struct mst_request fault = {.command = MST_FAULT};
 
     session->failed = true;
+    session->cause = effect->cause;
     session->code = effect->code;
     (void)snprintf(session->text, sizeof session->text, "%.*s", (int)effect->bytes.size,
                    (const char *)effect->bytes.data);
     fault.fault.generation = 1;
+    fault.fault.kind = effect->cause;
     fault.fault.code = effect->code;
     fault.fault.text = effect->bytes;
     (void)core_service_send(&stage->service, session->client, &fault);

@@ -59,6 +59,7 @@ struct stage_session {
     uint32_t index;
     uint64_t join; /* its request; 0: it is sealed */
     bool failed, left;
+    enum mst_cause cause;
     int32_t code;
     char text[512];
 };

@@ -630,8 +630,8 @@ static void registered_again(void **state)
     end(&world);
 }
 
-/* A process stops beating. Twice its heartbeat's time later it is lost. After a stall of the agent
- * itself it has another chance. */
+/* A process stops beating. Twice its heartbeat's time later it is lost, and its fault is one that
+ * it has not reported itself. After a stall of the agent itself it has another chance. */
 static void silence(void **state)
 {
     struct mst_xla_request request;
@@ -656,6 +656,7 @@ static void silence(void **state)
     stage_pass(&world.stage, 2000);
     expect(poll, 14, "The following tasks are unhealthy (stopped sending heartbeats");
     assert_true(world.stage.sessions[1].failed && world.stage.sessions[1].left);
+    assert_int_equal(world.stage.sessions[1].cause, MST_CAUSE_UNHEALTHY);
     end(&world);
 }
 
@@ -708,6 +709,8 @@ static void a_closed_connection(void **state)
     stage_pass(&world.stage, 200);
     expect(poll, 14, "task 1 is lost: it closed its connection without ShutdownTask");
     assert_true(world.stage.sessions[1].failed && world.stage.sessions[1].left);
+    assert_int_equal(world.stage.sessions[1].cause,
+                     MST_CAUSE_NONE); /* others' failure may be why */
     end(&world);
 
     begin(&world, 2, MST_XLA_X);

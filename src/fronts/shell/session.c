@@ -420,14 +420,14 @@ static void drop(struct session *session, uint64_t tag)
 
 static void fail(struct session *session, const struct mst_front_effect *effect)
 {
-    const struct mst_request request = {.command = MST_FAULT,
-                                        .fault = {.code = effect->code, .text = effect->bytes}};
-    struct mst_request stated = request;
+    struct mst_request request = {
+        .command = MST_FAULT,
+        .fault = {.kind = effect->cause, .code = effect->code, .text = effect->bytes}};
 
     mst_lib_lock(session->client);
-    stated.fault.generation = mst_lib_view(session->client)->generation;
+    request.fault.generation = mst_lib_view(session->client)->generation;
     mst_lib_unlock(session->client);
-    (void)post(session, CALL_UNANSWERED, 0, &stated, UINT64_MAX);
+    (void)post(session, CALL_UNANSWERED, 0, &request, UINT64_MAX);
 }
 
 /* The agent tells the service of a dead one, which ends the session. */

@@ -283,9 +283,10 @@ void mst_xla_task_unconnected(struct mst_xla_task *task,
 void mst_xla_task_free(struct mst_xla_task *task);
 /* Its session is over for good, or it leaves it: nothing of it waits any longer. */
 enum mst_xla_end {
-    MST_XLA_KEEPS,  /* the session: the agent ends it */
-    MST_XLA_LEAVES, /* others have failed as well */
-    MST_XLA_REPORTS /* the failure, and leaves */
+    MST_XLA_KEEPS,    /* the session: the agent ends it */
+    MST_XLA_LEAVES,   /* others have failed as well */
+    MST_XLA_REPORTS,  /* the failure, and leaves */
+    MST_XLA_UNHEALTHY /* the same, but the front has observed the failure */
 };
 void mst_xla_task_fail(struct mst_xla_task *task, const struct mst_xla_error *error,
                        enum mst_xla_end end);

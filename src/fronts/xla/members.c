@@ -142,12 +142,12 @@ void mst_xla_members_set(struct mst_xla *front, uint32_t index, uint32_t state,
 static struct mst_xla_error error_of(const struct mst_who *who, struct mst_slice words)
 {
     struct mst_caused caused = {.cause = who->cause, .code = who->code, .text = words};
-    bool reported =
-        who->cause == MST_CAUSE_FAULT && who->code > 0 && who->code <= MST_XLA_CODE_LAST;
+    bool by_front = (who->cause == MST_CAUSE_FAULT || who->cause == MST_CAUSE_UNHEALTHY) &&
+                    who->code > 0 && who->code <= MST_XLA_CODE_LAST;
     struct mst_xla_error error;
     struct mst_text text;
 
-    if (reported) {
+    if (by_front) {
         error = mst_xla_error_of((enum mst_xla_code)who->code, "%.*s", MST_SLICE_ARGS(words));
     } else {
         error = mst_xla_error_of(MST_XLA_UNAVAILABLE, "task %u ", who->index);
@@ -160,7 +160,7 @@ static struct mst_xla_error error_of(const struct mst_who *who, struct mst_slice
     }
     error.has_source = true;
     error.origin.source.id = who->index;
-    error.origin.reported = reported;
+    error.origin.reported = by_front && who->cause == MST_CAUSE_FAULT;
     return error;
 }
 

@@ -130,8 +130,9 @@ void mst_xla_task_fail(struct mst_xla_task *task, const struct mst_xla_error *er
     mst_xla_refuse_all(&task->leaving, &quoted);
     drop_ops(task, &quoted);
     mst_xla_members_set(front, task->index, MST_XLA_ERROR, task->incarnation, error);
-    if (end == MST_XLA_REPORTS) {
+    if (end == MST_XLA_REPORTS || end == MST_XLA_UNHEALTHY) {
         task->fail.out.session = task->session;
+        task->fail.out.cause = end == MST_XLA_UNHEALTHY ? MST_CAUSE_UNHEALTHY : MST_CAUSE_NONE;
         task->fail.out.code = (int32_t)error->code;
         task->fail.out.bytes = mst_slice_text(task->error.text);
         mst_xla_emit(front, &task->fail, MST_FRONT_FAIL);
@@ -550,13 +551,14 @@ uint64_t mst_xla_task_deadline_ns(const struct mst_xla_task *task)
 void mst_xla_task_tick(struct mst_xla_task *task)
 {
     uint64_t now_ns = task->front->now_ns, stale = stale_ns(task);
+    bool closed = now_ns >= task->gone_ns;
     struct mst_xla_error error;
 
-    if (now_ns >= task->gone_ns && task->stage == MST_XLA_OPENING) {
+    if (closed && task->stage == MST_XLA_OPENING) {
         forget(task, true);
         return;
     }
-    if (now_ns >= task->gone_ns) {
+    if (closed) {
         error = about(task, mst_xla_error_of(MST_XLA_UNAVAILABLE,
                                              "task %u is lost: it closed its connection without "
                                              "ShutdownTask",
@@ -572,7 +574,8 @@ void mst_xla_task_tick(struct mst_xla_task *task)
                                              "heartbeats; heartbeat timeout):\n%u\n",
                                              task->index));
     }
-    mst_xla_task_fail(task, &error, MST_XLA_REPORTS);
+    /* A connection may be closed because of another's failure. A silence has no such cause. */
+    mst_xla_task_fail(task, &error, closed ? MST_XLA_REPORTS : MST_XLA_UNHEALTHY);
 }
 
 /* ---- which task calls ---- */
