@@ -28,6 +28,7 @@
 #include "os/system.h"
 #include "service/server/hub.h"
 #include "service/server/links.h"
+#include "service/server/links/link.h"
 
 enum { RULES = 7, REPLICAS = 3, LIMIT_MS = 20000, LONGER_THAN_A_BACK_OFF_MS = 1200 };
 
@@ -517,6 +518,39 @@ static void test_three(void **state)
     assert_true(quiet);
 }
 
+static const struct mst_uv_link *heard_last(const struct mst_uv_links *links)
+{
+    const struct mst_uv_link *last = NULL;
+
+    for (struct mst_list *at = links->all.next; at != &links->all; at = at->next) {
+        const struct mst_uv_link *link = MST_CONTAINER(at, struct mst_uv_link, node);
+
+        last = !last || link->heard > last->heard ? link : last;
+    }
+    return last;
+}
+
+/* Two replicas have dialed each other. A message and its answer share one of the two connections:
+ * so the answer acknowledges the message, and no packet does nothing else. */
+static void test_same_connection(void **state)
+{
+    bool asker_dialed, answerer_dialed;
+
+    (void)state;
+    open_two();
+    mst_uv_links_reach(replicas[0].links, replicas[1].address);
+    mst_uv_links_reach(replicas[1].links, replicas[0].address);
+    UNTIL(replicas[0].connected == 2 && replicas[1].connected == 2);
+    replicas[1].echoes = true;
+    for (uint64_t term = 1; term <= 3; term++) {
+        send_append(&replicas[0], 2, replicas[1].address, 10, term);
+        UNTIL(replicas[0].terms == term);
+        asker_dialed = heard_last(replicas[0].links)->target != NULL;
+        answerer_dialed = heard_last(replicas[1].links)->target != NULL;
+        assert_int_not_equal(asker_dialed, answerer_dialed);
+    }
+}
+
 /* ---- who is refused ---- */
 
 static void refuse_each_other(const char *run, uint32_t rules, uint64_t id, const char *line)
@@ -765,6 +799,7 @@ int main(void)
         cmocka_unit_test_teardown(test_large_tls, close_all),
         cmocka_unit_test_teardown(test_slow_reader, close_all),
         cmocka_unit_test_teardown(test_three, close_all),
+        cmocka_unit_test_teardown(test_same_connection, close_all),
         cmocka_unit_test_teardown(test_other_run, close_all),
         cmocka_unit_test_teardown(test_other_rules, close_all),
         cmocka_unit_test_teardown(test_same_id, close_all),

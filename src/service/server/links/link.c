@@ -380,6 +380,7 @@ static void hear_hello(struct mst_uv_link *link, const struct mst_replica_messag
 
 static void hear(struct mst_uv_link *link, const struct mst_replica_message *message)
 {
+    link->heard = ++link->links->heard;
     if (link->stage != MST_UV_LINK_GREETED) {
         hear_hello(link, message);
     } else if (message->type == MST_REPLICA_REFUSED) {

@@ -53,6 +53,7 @@ struct mst_uv_link {
     uint64_t meant;
     uint64_t dropped; /* messages without room, since the line about the first */
     uint64_t until_ns, greeted_ns;
+    uint64_t heard;                /* the number of its last message, counted over all links */
     struct mst_uv_links_peer peer; /* MST_UV_LINK_GREETED */
 };
 
@@ -66,6 +67,7 @@ struct mst_uv_links {
     struct mst_list targets;
     uv_timer_t timer;
     unsigned handles; /* that are not closed */
+    uint64_t heard;   /* messages */
     bool closing;
     uint64_t complaints_until_ns;
     uint32_t complaints;

@@ -205,7 +205,8 @@ void mst_uv_links_settle(struct mst_uv_links *links)
 
 /* ---- sending and taking ---- */
 
-/* The one that was dialed, since that is the one whose end is noticed. */
+/* The one on which it was heard last: question and answer then share a connection, and what one
+ * side sends acknowledges what came from the other. */
 static struct mst_uv_link *link_to(struct mst_uv_links *links, uint64_t peer)
 {
     struct mst_uv_link *found = NULL;
@@ -214,7 +215,7 @@ static struct mst_uv_link *link_to(struct mst_uv_links *links, uint64_t peer)
         struct mst_uv_link *link = MST_CONTAINER(at, struct mst_uv_link, node);
 
         if (link->stage == MST_UV_LINK_GREETED && link->peer.id == peer &&
-            (!found || link->target)) {
+            (!found || link->heard > found->heard)) {
             found = link;
         }
     }
