@@ -234,7 +234,9 @@ bool mst_uv_feed_follow(struct mst_uv_feed *feed)
     if (!feed->replica) {
         return true;
     }
-    mst_uv_replica_turn(feed->replica);
+    if (!feed->asked || !mst_uv_feed_serves(feed)) {
+        mst_uv_replica_turn(feed->replica);
+    } /* else the commit of what was asked hears the others: one wake-up has one look at them */
     feed->core = mst_uv_replica_core(feed->replica);
     if (feed->child != 0 && mst_uv_replica_snapshot_yields(feed->replica)) {
         end_child(feed, true);

@@ -642,6 +642,9 @@ static bool wait_for_commit(struct mst_uv_replica *replica)
     uint64_t since_ns = uv_hrtime();
 
     write_out(replica);
+    if (waits && replica->committed >= replica->given) {
+        mst_uv_replica_turn(replica); /* the only voter waits for nobody, and hears the others */
+    }
     while (replica->role == MST_UV_REPLICA_LEADS && replica->committed < replica->given) {
         run_links(replica, mst_replica_deadline_ns(replica->machine));
     }
