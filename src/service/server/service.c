@@ -555,7 +555,9 @@ const char *mst_uv_service_http(const struct mst_uv_service *service)
 
 bool mst_uv_service_run(struct mst_uv_service *service)
 {
-    mst_short_slice();
+    if (mst_uv_feed_serves(&service->hub.feed)) {
+        mst_short_slice();
+    }
     accept_again(service);
     notify(service, "READY=1\nSTATUS=serving on %s", service->address);
     mst_uv_log_flush(&service->log); /* what was recovered */

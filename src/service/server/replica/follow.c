@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "base/time.h"
+#include "os/short_slice.h"
 #include "service/server/addresses.h"
 #include "service/server/replica.h"
 
@@ -12,9 +13,12 @@ static muster_status where_it_is(struct mst_uv_hub *hub)
     return mst_uv_addresses_set(hub, mst_uv_replica_addresses(hub->feed.replica), !hub->serves);
 }
 
-/* Every client that this process has was to be sent on. */
+/* Every client that this process has was to be sent on. Only a leader has the short slice: with it,
+ * a follower that is woken by a leader on its host would take the CPU from that one, in the midst
+ * of the turn. */
 static void lead(struct mst_uv_hub *hub)
 {
+    mst_short_slice();
     mst_uv_hub_drop_all(hub);
     hub->serves = mst_uv_feed_lead(&hub->feed);
     hub->recovering = !hub->serves;
