@@ -65,8 +65,8 @@ void rep_plan_draw(struct replicas *replicas)
  */
 
 /* Whether the group survives when this host forgets what it had: every configuration that may
- * count keeps a majority of voters with their logs. A standby there may become a voter before the
- * leader misses it. */
+ * count keeps a majority of voters with their logs. Until the leader has removed a standby that
+ * has forgotten its log, it may make it a voter: it counts as one. */
 static bool can_lose(const struct replicas *replicas, uint32_t index)
 {
     bool led = false;
@@ -84,13 +84,14 @@ static bool can_lose(const struct replicas *replicas, uint32_t index)
         mst_replica_status_of(service->replica, &status);
         for (size_t k = 0; k < status.servers->count; k++) {
             const struct mst_replica_server *server = &status.servers->of[k];
-            uint32_t at = (uint32_t)(server->address[1] - '0');
+            uint32_t at = rep_host_at(server->address);
+            const struct rep_host *host = &replicas->hosts[at];
+            bool keeps = at != index && host->up && !host->wiped && !host->service->diverged &&
+                         host->id == server->id;
 
-            if (server->role == MST_REPLICA_VOTER || at == index) {
+            if (server->role == MST_REPLICA_VOTER || !keeps) {
                 voters++;
-                left += at != index && replicas->hosts[at].up && !replicas->hosts[at].wiped &&
-                        !replicas->hosts[at].service->diverged &&
-                        replicas->hosts[at].id == server->id && status.of[k].match > 0;
+                left += keeps && status.of[k].match > 0;
             }
         }
         if (status.changing || left * 2 <= voters) {
