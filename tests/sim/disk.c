@@ -21,19 +21,30 @@ static void set_size(unsigned char **bytes, size_t *size, size_t *room, size_t w
     *size = wanted;
 }
 
+static void agrees(struct sim_inode *inode)
+{
+    inode->differs_from = inode->size;
+    inode->differs_to = 0;
+}
+
+static void differs(struct sim_inode *inode, size_t from, size_t to)
+{
+    inode->differs_from = from < inode->differs_from ? from : inode->differs_from;
+    inode->differs_to = to > inode->differs_to ? to : inode->differs_to;
+}
+
 static void keep(struct sim_inode *inode)
 {
     set_size(&inode->kept, &inode->kept_size, &inode->kept_room, inode->size);
-    if (inode->size > inode->same) {
-        memcpy(inode->kept + inode->same, inode->bytes + inode->same, inode->size - inode->same);
+    if (inode->differs_to > inode->size) {
+        inode->differs_to = inode->size;
     }
-    inode->same = inode->size;
+    if (inode->differs_to > inode->differs_from) {
+        memcpy(inode->kept + inode->differs_from, inode->bytes + inode->differs_from,
+               inode->differs_to - inode->differs_from);
+    }
+    agrees(inode);
     inode->write_count = 0;
-}
-
-static void differs_from(struct sim_inode *inode, size_t at)
-{
-    inode->same = at < inode->same ? at : inode->same;
 }
 
 static struct sim_inode *new_inode(struct sim_disk *disk)
@@ -188,6 +199,7 @@ void sim_disk_copy(struct sim_disk *out, const struct sim_disk *disk)
         if (inode->size > 0) {
             memcpy(copy->bytes, inode->bytes, inode->size);
         }
+        differs(copy, 0, copy->size);
         keep(copy);
         link_name(out->names, disk->names[i].text, copy);
         link_name(out->kept, disk->names[i].text, copy);
@@ -245,7 +257,7 @@ static void lose_bytes(struct sim_disk *disk, struct sim_inode *inode)
     if (inode->size > 0) {
         memcpy(inode->bytes, inode->kept, inode->size);
     }
-    inode->same = inode->size;
+    agrees(inode);
     inode->write_count = 0;
 }
 
@@ -373,7 +385,7 @@ static muster_status do_write(struct sim_disk *disk, int file, uint64_t offset,
     }
     if (size > 0) {
         memcpy(inode->bytes + at, bytes.data, size);
-        differs_from(inode, at);
+        differs(inode, at, at + size);
         note_write(inode, at, size, false);
         disk->writes++;
     }
@@ -414,7 +426,7 @@ static muster_status disk_cut(void *ctx, const char *name, uint64_t size, bool s
     bool lives = step(disk, &done);
 
     if (done && found) {
-        differs_from(found->inode, (size_t)size);
+        differs(found->inode, (size_t)size, SIZE_MAX);
         set_size(&found->inode->bytes, &found->inode->size, &found->inode->room, (size_t)size);
         if (sync) {
             keep(found->inode);
@@ -537,5 +549,5 @@ void sim_disk_damage(struct sim_disk *disk, struct sim_inode *inode, size_t at)
     unsigned char bits = (unsigned char)(1 + mst_prng_below(&disk->prng, 255));
 
     inode->bytes[at] ^= bits;
-    differs_from(inode, at);
+    differs(inode, at, at + 1);
 }

@@ -34,8 +34,8 @@ struct sim_inode {
     size_t size, room;
     unsigned char *kept; /* as they were at the last sync */
     size_t kept_size, kept_room;
-    size_t same;              /* so many bytes at the beginning are in both */
-    struct sim_write *writes; /* since then */
+    size_t differs_from, differs_to; /* the other bytes of both are the same */
+    struct sim_write *writes;        /* since then */
     uint32_t write_count, write_room;
 };
 

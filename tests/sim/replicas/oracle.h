@@ -15,7 +15,8 @@ void rep_oracle_fini(struct replicas *replicas);
 void rep_oracle_committed(struct replicas *replicas, uint32_t host, uint64_t index, uint64_t term,
                           int type, struct mst_slice bytes);
 /* Its core has applied everything up to this entry. */
-void rep_oracle_applied(struct replicas *replicas, uint32_t host, uint64_t index, uint64_t state);
+void rep_oracle_applied(struct replicas *replicas, uint32_t host, uint64_t index,
+                        const struct mst_core *core);
 /* Bytes leave for a client, whose turn is this entry. */
 void rep_oracle_tells(struct replicas *replicas, uint32_t host, uint64_t index, uint64_t term);
 /* A vote leaves a host; a candidate's is for itself. */

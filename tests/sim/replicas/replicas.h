@@ -55,7 +55,7 @@ struct rep_truth {
     uint64_t term;
     int type;
     uint64_t bytes; /* their digest */
-    uint64_t state; /* the digest of the core behind it */
+    uint64_t state; /* the digest of the core behind some of them */
 };
 
 #define REP_VOTES 8192u

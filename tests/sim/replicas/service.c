@@ -13,10 +13,6 @@
 #include "service/core/snapshot.h"
 #include "service/journal/input.h"
 
-enum {
-    STATE_EVERY = 4 /* entries: a state that differs stays so, and a digest reads all of it */
-};
-
 static uint32_t host_of(const struct rep_service *service)
 {
     return service->actor.host;
@@ -93,9 +89,8 @@ static void committed(struct rep_service *service, const struct mst_replica_effe
         apply_records(service, effect->payload);
     }
     service->applied = effect->index;
-    if (service->exit == REP_EXIT_NO && !service->diverged && effect->index % STATE_EVERY == 0) {
-        rep_oracle_applied(service->replicas, host_of(service), effect->index,
-                           mst_core_kept_digest(service->core));
+    if (service->exit == REP_EXIT_NO && !service->diverged) {
+        rep_oracle_applied(service->replicas, host_of(service), effect->index, service->core);
     }
 }
 
@@ -157,7 +152,7 @@ static void restore(struct rep_service *service, uint64_t index)
         service->replicas->oracle.installs++;
         sim_tell(&service->replicas->sim, "service %u: goes on from the snapshot at %" PRIu64,
                  host_of(service), index);
-        rep_oracle_applied(service->replicas, host_of(service), index, mst_core_kept_digest(core));
+        rep_oracle_applied(service->replicas, host_of(service), index, core);
     }
     free(bytes);
 }
