@@ -465,3 +465,34 @@ void stage_receive_entry(struct stage *stage, size_t to, size_t from, uint64_t p
     mst_replica_reader_fini(&reader);
     mst_buffer_fini(&buffer);
 }
+
+int stage_begin_three(void **state)
+{
+    struct stage *stage = calloc(1, sizeof *stage);
+
+    assert_non_null(stage);
+    stage_init(stage, 3, 3);
+    *state = stage;
+    return 0;
+}
+
+int stage_begin_one(void **state)
+{
+    struct stage *stage = calloc(1, sizeof *stage);
+
+    assert_non_null(stage);
+    stage_init(stage, STAGE_NODES, 1);
+    for (size_t i = 0; i < STAGE_NODES; i++) {
+        stage->present[i] = (struct mst_voters_present){.id = stage->nodes[i].id,
+                                                        .address = stage->nodes[i].address};
+    }
+    *state = stage;
+    return 0;
+}
+
+int stage_end(void **state)
+{
+    stage_fini(*state);
+    free(*state);
+    return 0;
+}

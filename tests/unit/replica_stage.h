@@ -69,6 +69,11 @@ struct stage {
 void stage_init(struct stage *stage, size_t count, size_t founders);
 void stage_fini(struct stage *stage);
 
+/* Set-ups of a test: a group of three; one that is a group of its own, and five that wait. */
+int stage_begin_three(void **state);
+int stage_begin_one(void **state);
+int stage_end(void **state);
+
 /* Down: its process is killed. Up: it starts again on its disk. */
 void stage_down(struct stage *stage, size_t node);
 muster_status stage_up(struct stage *stage, size_t node, const struct mst_replica_servers *found);

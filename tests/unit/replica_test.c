@@ -14,38 +14,6 @@
 #include "base/time.h"
 #include "replica_stage.h"
 
-static int begin_three(void **state)
-{
-    struct stage *stage = calloc(1, sizeof *stage);
-
-    assert_non_null(stage);
-    stage_init(stage, 3, 3);
-    *state = stage;
-    return 0;
-}
-
-/* One replica that is a group of its own, and five that wait. */
-static int begin_one(void **state)
-{
-    struct stage *stage = calloc(1, sizeof *stage);
-
-    assert_non_null(stage);
-    stage_init(stage, STAGE_NODES, 1);
-    for (size_t i = 0; i < STAGE_NODES; i++) {
-        stage->present[i] = (struct mst_voters_present){.id = stage->nodes[i].id,
-                                                        .address = stage->nodes[i].address};
-    }
-    *state = stage;
-    return 0;
-}
-
-static int end(void **state)
-{
-    stage_fini(*state);
-    free(*state);
-    return 0;
-}
-
 static size_t other_than(size_t a)
 {
     return a == 0 ? 1 : 0;
@@ -189,146 +157,6 @@ static void large_entries_are_sent_one_by_one(void **state)
     free(large);
 }
 
-/* The leader; `away` is cut off, and needs its snapshot. */
-static size_t leader_with_a_snapshot(struct stage *stage, size_t *away_out)
-{
-    size_t leader, away;
-
-    for (size_t i = 0; i < 3; i++) {
-        stage_down(stage, i);
-        stage->trailing = 2;
-        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
-    }
-    leader = stage_leader(stage);
-    away = other_than(leader);
-    stage_cut(stage, away, true);
-    for (unsigned i = 0; i < 20; i++) {
-        assert_true(stage_put(stage, leader, "entry"));
-    }
-    stage_snapshot(stage, leader);
-    assert_true(mst_replica_log_first(stage->nodes[leader].log) > 10);
-    *away_out = away;
-    return leader;
-}
-
-/* While a follower asks for the pieces of the leader's snapshot, no newer one takes its place:
- * under load it would never have a whole one. */
-static void a_snapshot_on_its_way_is_kept(void **state)
-{
-    struct stage *stage = *state;
-    size_t away, leader = leader_with_a_snapshot(stage, &away);
-    struct mst_replica *replica = stage->nodes[leader].replica;
-    struct mst_replica_snapshot about;
-
-    stage->pieces_max = 1;
-    stage_cut(stage, away, false);
-    for (unsigned i = 0; stage->pieces == 0; i++) {
-        assert_true(i < 100);
-        stage_run(stage, STAGE_ELECTION_MS / 10);
-    }
-    assert_true(stage_put(stage, leader, "meanwhile"));
-    assert_int_equal(mst_replica_snapshot_begin(replica, &about), MUSTER_EFAILED);
-    stage->pieces_max = UINT64_MAX;
-    stage_follow(stage, away, leader);
-    assert_int_equal(stage->nodes[away].restored, 1);
-    stage_run(stage, 2 * STAGE_ELECTION_MS);
-    assert_int_equal(mst_replica_snapshot_begin(replica, &about), MUSTER_OK);
-}
-
-/* A follower whose entries were dropped behind a snapshot gets the snapshot in pieces and goes on
- * from it; after a cut in the midst it asks on where it was. */
-static void a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut(void **state)
-{
-    struct stage *stage = *state;
-    size_t away, leader = leader_with_a_snapshot(stage, &away);
-
-    stage->pieces_max = 1;
-    stage_cut(stage, away, false);
-    stage_run(stage, STAGE_ELECTION_MS);
-    assert_int_equal(stage->nodes[away].restored, 0);
-    stage_cut(stage, away, true);
-    stage_run(stage, STAGE_ELECTION_MS / 2);
-    stage->pieces_max = UINT64_MAX;
-    stage->wants_again = 0;
-    stage->pieces = 0;
-    stage_cut(stage, away, false);
-    mst_replica_connected(stage->nodes[away].replica, stage->now_ns, stage->nodes[leader].id);
-    stage_follow(stage, away, leader);
-    assert_int_equal(stage->nodes[away].restored, 1);
-    assert_true(stage->wants_again > 0);
-    assert_int_equal(stage->pieces, 2);
-    assert_true(stage_put(stage, leader, "behind"));
-    stage_follow(stage, away, leader);
-    assert_int_equal(stage->nodes[away].state.digest, stage->nodes[leader].state.digest);
-}
-
-/* An offer from a leader, of a snapshot of its term, ahead of all that is in the log. */
-static void receive_offer(struct stage *stage, size_t to, size_t from, uint64_t term,
-                          uint64_t bytes)
-{
-    static unsigned char configuration[MST_REPLICA_CONFIGURATION_MAX];
-    struct mst_replica_message offer = {.type = MST_REPLICA_SNAPSHOT};
-    struct mst_replica_status status;
-
-    stage_status(stage, to, &status);
-    mst_replica_configuration_write(configuration, status.servers);
-    offer.snapshot.term = term;
-    offer.snapshot.about = (struct mst_replica_snapshot){
-        .index = status.last + 100,
-        .term = term,
-        .configuration_index = 1,
-        .configuration =
-            mst_slice_of(configuration, mst_replica_configuration_bytes(status.servers)),
-        .bytes = bytes};
-    mst_replica_receive(stage->nodes[to].replica, stage->now_ns, stage->nodes[from].id,
-                        stage->nodes[from].address, &offer);
-}
-
-/* A leader of a later term offers its snapshot before its first heartbeat has come. The offer is
- * ignored, since the log has nothing of that term yet; after the heartbeat it is taken. */
-static void an_offer_waits_for_its_term(void **state)
-{
-    struct stage *stage = *state;
-    size_t leader = stage_leader(stage), follower = other_than(leader);
-    const struct mst_replica_message heartbeat = {.type = MST_REPLICA_APPEND,
-                                                  .append = {.term = 1000}};
-    struct mst_replica *replica = stage->nodes[follower].replica;
-    struct mst_replica_status status;
-
-    receive_offer(stage, follower, leader, 1000, 10);
-    stage_status(stage, follower, &status);
-    assert_int_equal(status.receiving, 0);
-    mst_replica_receive(replica, stage->now_ns, stage->nodes[leader].id,
-                        stage->nodes[leader].address, &heartbeat);
-    receive_offer(stage, follower, leader, 1000, 10);
-    stage_status(stage, follower, &status);
-    assert_int_equal(status.receiving, status.last + 100);
-}
-
-/* A piece goes beyond the size of the snapshot that was offered. It is not kept: a snapshot takes
- * no more room than its offer says. */
-static void a_piece_beyond_the_offer_is_not_kept(void **state)
-{
-    struct stage *stage = *state;
-    size_t leader = stage_leader(stage), follower = other_than(leader);
-    struct mst_replica_message piece = {.type = MST_REPLICA_PIECE};
-    struct mst_replica_status status;
-
-    stage_status(stage, follower, &status);
-    receive_offer(stage, follower, leader, status.term, 10);
-    piece.piece.index = status.last + 100;
-    piece.piece.term = status.term;
-    piece.piece.bytes = mst_slice_text("1234567");
-    for (uint64_t i = 0; i < 2; i++) {
-        piece.piece.offset = 7 * i;
-        mst_replica_receive(stage->nodes[follower].replica, stage->now_ns, stage->nodes[leader].id,
-                            stage->nodes[leader].address, &piece);
-        stage_status(stage, follower, &status);
-        assert_int_equal(status.received_bytes, i == 0 ? 7 : 0);
-        assert_int_equal(status.receiving != 0, i == 0);
-    }
-}
-
 /* The answer to a pre-vote comes late: by then the candidate follows another one, or leads. Neither
  * begins the term of which the answer is. */
 static void a_late_answer_to_a_pre_vote_changes_no_term(void **state)
@@ -380,40 +208,6 @@ static void a_group_begins_again_on_its_disks(void **state)
     leader = stage_leader(stage);
     assert_int_equal(stage->nodes[leader].state.digest, digest);
     assert_true(stage_put(stage, leader, "more"));
-}
-
-/* While an own snapshot is being written, the leader's is not received: the shell is asked to end
- * its own, and then it comes. */
-static void an_own_snapshot_yields_to_the_leaders(void **state)
-{
-    struct stage *stage = *state;
-    size_t leader, away;
-    struct mst_replica_snapshot about;
-    struct mst_replica_saving *saving;
-
-    for (size_t i = 0; i < 3; i++) {
-        stage_down(stage, i);
-        stage->trailing = 2;
-        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
-    }
-    leader = stage_leader(stage);
-    away = other_than(leader);
-    assert_true(stage_put(stage, leader, "entry"));
-    stage_follow(stage, away, leader);
-    stage_cut(stage, away, true);
-    for (unsigned i = 0; i < 20; i++) {
-        assert_true(stage_put(stage, leader, "entry"));
-    }
-    stage_snapshot(stage, leader);
-    assert_int_equal(mst_replica_snapshot_begin(stage->nodes[away].replica, &about), MUSTER_OK);
-    assert_int_equal(mst_replica_log_save(stage->nodes[away].log, &about, &saving), MUSTER_OK);
-    stage_cut(stage, away, false);
-    stage_run(stage, 2 * STAGE_ELECTION_MS);
-    assert_true(stage->nodes[away].yields > 0);
-    assert_int_equal(stage->nodes[away].restored, 0);
-    mst_replica_snapshot_end(stage->nodes[away].replica, stage->now_ns, false);
-    stage_follow(stage, away, leader);
-    assert_int_equal(stage->nodes[away].restored, 1);
 }
 
 /* The lead is handed to a chosen voter within an election timeout; the one that had it is deposed.
@@ -673,6 +467,33 @@ static void an_entry_is_acknowledged_before_others_are_applied(void **state)
     assert_string_equal(effects_of(follower), "SC");
 }
 
+/* The next term has begun when an entry of the last one comes. Its sender may lead that term too,
+ * and is not told that the log here is empty. */
+static void an_older_leader_is_told_how_long_the_log_is(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), to = other_than(leader);
+    struct mst_replica *follower = stage->nodes[to].replica;
+    const struct mst_replica_effect *effect;
+    struct mst_replica_message message = {.type = MST_REPLICA_APPEND, .append.term = 1};
+    struct mst_replica_reader reader;
+    const char *why;
+
+    assert_true(stage_put(stage, leader, "one"));
+    mst_replica_reader_init(&reader, &stage->mem.mem);
+    mst_replica_receive(follower, stage->now_ns, stage->nodes[leader].id,
+                        stage->nodes[leader].address, &message);
+    effect = mst_replica_next(follower);
+    assert_non_null(effect);
+    assert_int_equal(mst_replica_reader_take(&reader, effect->bytes), MUSTER_OK);
+    assert_int_equal(mst_replica_reader_next(&reader, &message, &why), MUSTER_OK);
+    assert_int_equal(message.type, MST_REPLICA_APPEND_RESULT);
+    assert_true(message.append_result.term > 1);
+    assert_int_equal(message.append_result.last_index, mst_replica_log_last(stage->nodes[to].log));
+    mst_replica_done(follower, effect);
+    mst_replica_reader_fini(&reader);
+}
+
 /* A follower whose disk is full drops entries and goes on following; with room again it has them.
  */
 static void a_full_disk_drops_entries_and_keeps_following(void **state)
@@ -810,93 +631,6 @@ static void a_committed_entry_is_never_replaced(void **state)
     assert_non_null(strstr(stage->nodes[follower].reason, "commit index"));
 }
 
-/* A snapshot without its configuration, or of what was not applied, is not taken. */
-static void a_snapshot_without_its_configuration_is_noticed(void **state)
-{
-    struct stage *stage = *state;
-    size_t leader = stage_leader(stage);
-    struct stage_node *node = &stage->nodes[leader];
-    struct mst_replica_snapshot about;
-    struct mst_replica_saving *saving;
-
-    assert_true(stage_put(stage, leader, "one"));
-    assert_int_equal(mst_replica_snapshot_begin(node->replica, &about), MUSTER_OK);
-    about.configuration_index = 0;
-    assert_int_equal(mst_replica_log_save(node->log, &about, &saving), MUSTER_OK);
-    assert_int_equal(mst_replica_saving_put(saving, mst_slice_text("state")), MUSTER_OK);
-    assert_int_equal(mst_replica_saving_close(saving), MUSTER_OK);
-    mst_replica_snapshot_end(node->replica, stage->now_ns, true);
-    stage_carry(stage);
-    assert_int_equal(node->ended, MST_REPLICA_BROKEN);
-    assert_non_null(strstr(node->reason, "has no configuration"));
-}
-
-static void damage_state(struct stage_node *node)
-{
-    struct fake_file *file = fake_disk_find(&node->disk, "0000000001.state");
-
-    assert_non_null(file);
-    file->bytes[file->size / 2] ^= 1;
-}
-
-/* The leader's snapshot was damaged on its disk, and a follower needs it. The leader ends and names
- * the file and the place, and the follower has the snapshot of the next leader. */
-static void a_damaged_snapshot_ends_its_leader(void **state)
-{
-    struct stage *stage = *state;
-    size_t leader, away;
-
-    for (size_t i = 0; i < 3; i++) {
-        stage_down(stage, i);
-        stage->trailing = 2;
-        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
-    }
-    leader = stage_leader(stage);
-    away = other_than(leader);
-    stage_cut(stage, away, true);
-    for (unsigned i = 0; i < 20; i++) {
-        assert_true(stage_put(stage, leader, "entry"));
-    }
-    stage_follow(stage, 3 - leader - away, leader);
-    stage_snapshot(stage, leader);
-    stage_snapshot(stage, 3 - leader - away);
-    damage_state(&stage->nodes[leader]);
-    stage_cut(stage, away, false);
-    stage_run(stage, 10 * STAGE_ELECTION_MS);
-    assert_int_equal(stage->nodes[leader].ended, MST_REPLICA_FAILED);
-    assert_non_null(strstr(stage->nodes[leader].reason, "0000000001.state is damaged at offset"));
-    leader = stage_leader(stage);
-    assert_true(stage_put(stage, leader, "more"));
-    stage_follow(stage, away, leader);
-    assert_int_equal(stage->nodes[away].restored, 1);
-}
-
-/* An own snapshot is damaged before it is taken. The replica ends, and the line names the file and
- * the place. */
-static void a_damaged_own_snapshot_is_named(void **state)
-{
-    struct stage *stage = *state;
-    size_t leader = stage_leader(stage);
-    struct stage_node *node = &stage->nodes[leader];
-    struct mst_replica_snapshot about;
-    struct mst_replica_saving *saving;
-    struct fake_file *file;
-
-    assert_true(stage_put(stage, leader, "one"));
-    assert_int_equal(mst_replica_snapshot_begin(node->replica, &about), MUSTER_OK);
-    assert_int_equal(mst_replica_log_save(node->log, &about, &saving), MUSTER_OK);
-    assert_int_equal(mst_replica_saving_put(saving, mst_slice_text("state")), MUSTER_OK);
-    assert_int_equal(mst_replica_saving_close(saving), MUSTER_OK);
-    file = fake_disk_find(&node->disk, "0000000001.state");
-    assert_non_null(file);
-    file->bytes[file->size - 1] ^= 1;
-    mst_replica_snapshot_end(node->replica, stage->now_ns, true);
-    stage_carry(stage);
-    assert_int_equal(node->ended, MST_REPLICA_FAILED);
-    assert_non_null(strstr(node->reason, "its snapshot cannot be taken"));
-    assert_non_null(strstr(node->reason, "0000000001.state is damaged at offset"));
-}
-
 /* ---- memory ---- */
 
 /* A life of the group: election, entries, growth, a snapshot that is installed. Where memory fails
@@ -923,7 +657,7 @@ static void live(struct stage *stage)
 
 static int begin_failing(void **state)
 {
-    (void)begin_one(state);
+    (void)stage_begin_one(state);
     ((struct stage *)*state)->count = 3;
     for (size_t i = 3; i < STAGE_NODES; i++) {
         stage_down(*state, i);
@@ -942,7 +676,7 @@ static void memory_may_fail_anywhere(void **state)
     for (; failed; fail_at++) {
         struct stage *stage;
 
-        end(state);
+        stage_end(state);
         (void)begin_failing(state);
         stage = *state;
         stage->mem.count = 0;
@@ -962,48 +696,55 @@ static void memory_may_fail_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_group_elects_and_applies_one_log, begin_three, end),
-        cmocka_unit_test_setup_teardown(only_a_serving_leader_takes_submissions, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_killed_leader_is_replaced_and_comes_back, begin_three,
-                                        end),
+        cmocka_unit_test_setup_teardown(a_group_elects_and_applies_one_log, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(only_a_serving_leader_takes_submissions, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_killed_leader_is_replaced_and_comes_back,
+                                        stage_begin_three, stage_end),
         cmocka_unit_test_setup_teardown(a_leader_that_is_cut_off_ends_and_its_entries_are_replaced,
-                                        begin_three, end),
-        cmocka_unit_test_setup_teardown(a_leader_that_was_stopped_is_deposed, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_follower_that_lags_catches_up, begin_three, end),
-        cmocka_unit_test_setup_teardown(large_entries_are_sent_one_by_one, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_snapshot_on_its_way_is_kept, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut,
-                                        begin_three, end),
-        cmocka_unit_test_setup_teardown(an_offer_waits_for_its_term, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_piece_beyond_the_offer_is_not_kept, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_group_begins_again_on_its_disks, begin_three, end),
-        cmocka_unit_test_setup_teardown(an_own_snapshot_yields_to_the_leaders, begin_three, end),
-        cmocka_unit_test_setup_teardown(the_lead_is_handed_over, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_group_grows_and_replaces_a_dead_voter, begin_one, end),
-        cmocka_unit_test_setup_teardown(a_new_voter_that_does_not_know_it_votes, begin_one, end),
-        cmocka_unit_test_setup_teardown(a_replica_with_a_term_founds_nothing, begin_one, end),
-        cmocka_unit_test_setup_teardown(a_group_of_one_begins_a_new_term, begin_one, end),
+                                        stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(a_leader_that_was_stopped_is_deposed, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_follower_that_lags_catches_up, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(large_entries_are_sent_one_by_one, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_group_begins_again_on_its_disks, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(the_lead_is_handed_over, stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(a_group_grows_and_replaces_a_dead_voter, stage_begin_one,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_new_voter_that_does_not_know_it_votes, stage_begin_one,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_replica_with_a_term_founds_nothing, stage_begin_one,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_group_of_one_begins_a_new_term, stage_begin_one,
+                                        stage_end),
         cmocka_unit_test_setup_teardown(an_entry_of_an_older_term_is_not_the_next_leaders,
-                                        begin_three, end),
-        cmocka_unit_test_setup_teardown(a_vote_is_not_forgotten, begin_three, end),
+                                        stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(a_vote_is_not_forgotten, stage_begin_three, stage_end),
         cmocka_unit_test_setup_teardown(an_entry_is_acknowledged_before_others_are_applied,
-                                        begin_three, end),
-        cmocka_unit_test_setup_teardown(nothing_is_acknowledged_before_it_is_written, begin_three,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_full_disk_drops_entries_and_keeps_following, begin_three,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_full_leader_refuses_entries, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_full_replica_is_not_elected, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_broken_disk_ends_its_replica, begin_three, end),
-        cmocka_unit_test_setup_teardown(two_leaders_of_one_term_are_noticed, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_committed_entry_is_never_replaced, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_late_answer_to_a_pre_vote_changes_no_term, begin_three,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_snapshot_without_its_configuration_is_noticed,
-                                        begin_three, end),
-        cmocka_unit_test_setup_teardown(a_damaged_snapshot_ends_its_leader, begin_three, end),
-        cmocka_unit_test_setup_teardown(a_damaged_own_snapshot_is_named, begin_three, end),
-        cmocka_unit_test_setup_teardown(memory_may_fail_anywhere, begin_failing, end),
+                                        stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(nothing_is_acknowledged_before_it_is_written,
+                                        stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(an_older_leader_is_told_how_long_the_log_is,
+                                        stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(a_full_disk_drops_entries_and_keeps_following,
+                                        stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(a_full_leader_refuses_entries, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_full_replica_is_not_elected, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_broken_disk_ends_its_replica, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(two_leaders_of_one_term_are_noticed, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_committed_entry_is_never_replaced, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(a_late_answer_to_a_pre_vote_changes_no_term,
+                                        stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(memory_may_fail_anywhere, begin_failing, stage_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -336,13 +336,11 @@ static struct mst_replica_peer *peer_of(struct mst_replica *replica, uint64_t id
 }
 
 /* One AppendEntries, of entries of which only the first may be a configuration. False: what is
- * behind it must not be received. The commit index in it is cut to its last entry: given a larger
- * one with an older message, libraft lets its own fall to that entry. */
+ * behind it must not be received. */
 static bool receive_batch(struct mst_replica *replica, struct raft_message *raft,
                           const struct mst_replica_entry *entries, unsigned count)
 {
     struct raft_event event = {.type = RAFT_RECEIVE, .receive = {.message = raft}};
-    const uint64_t commit = raft->append_entries.leader_commit;
     unsigned char *batch = NULL;
     size_t size = 1;
 
@@ -368,10 +366,7 @@ static bool receive_batch(struct mst_replica *replica, struct raft_message *raft
     }
     raft->append_entries.entries = count > 0 ? replica->entries : NULL;
     raft->append_entries.n_entries = count;
-    raft->append_entries.leader_commit =
-        mst_sooner(commit, raft->append_entries.prev_log_index + count);
     (void)mst_replica_step(replica, &event);
-    raft->append_entries.leader_commit = commit;
     raft->append_entries.prev_log_index += count;
     if (count > 0) {
         raft->append_entries.prev_log_term = entries[count - 1].term;
@@ -380,7 +375,8 @@ static bool receive_batch(struct mst_replica *replica, struct raft_message *raft
 }
 
 /* The answer to a leader of an older term. libraft leaves a field of its own one as it was in
- * memory. */
+ * memory, and says that its log is empty: the receiver may lead the new term by then, and would
+ * begin with the first entry. */
 static void refuse_stale(struct mst_replica *replica, const struct raft_message *raft,
                          const struct mst_replica_message *message)
 {
@@ -388,11 +384,42 @@ static void refuse_stale(struct mst_replica *replica, const struct raft_message 
         .type = MST_REPLICA_APPEND_RESULT,
         .append_result = {.term = replica->term,
                           .rejected = message->append.prev_index,
-                          .last_index = 0,
+                          .last_index = mst_replica_log_last(replica->log),
                           .features = 1,
                           .capacity = UINT16_MAX}};
 
     mst_replica_post(replica, raft->server_id, raft->server_address, &result);
+}
+
+static bool differs(const struct mst_replica *replica, uint64_t index, uint64_t term)
+{
+    uint64_t own = mst_replica_log_term_at(replica->log, index);
+
+    return own != 0 && own != term;
+}
+
+/* What is committed here is in the log of every later leader, so the message is taken from there
+ * on. Of an older one libraft would let its commit index fall to the last entry, and would take for
+ * new what this log has dropped behind a snapshot. One that differs is left to it: it refuses to go
+ * on. */
+static unsigned skip_committed(const struct mst_replica *replica,
+                               struct raft_append_entries *append, struct mst_slice *entries)
+{
+    struct mst_replica_entry entry;
+    unsigned skipped = 0;
+
+    while (append->prev_log_index < replica->committed &&
+           !differs(replica, append->prev_log_index, append->prev_log_term)) {
+        if (mst_replica_entry_next(entries, &entry)) {
+            append->prev_log_index++;
+            append->prev_log_term = entry.term;
+            skipped++;
+        } else {
+            append->prev_log_index = replica->committed;
+            append->prev_log_term = mst_replica_log_term_at(replica->log, replica->committed);
+        }
+    }
+    return skipped;
 }
 
 /* libraft takes a configuration in the midst of a batch for the first entry of that: cut in front
@@ -401,7 +428,7 @@ static void receive_append(struct mst_replica *replica, struct raft_message *raf
                            const struct mst_replica_message *message)
 {
     struct mst_slice rest = message->append.entries;
-    unsigned begin = 0, count = 0;
+    unsigned begin = 0, count = 0, left;
 
     if (message->append.term < replica->term) {
         refuse_stale(replica, raft, message);
@@ -411,8 +438,8 @@ static void receive_append(struct mst_replica *replica, struct raft_message *raf
     raft->append_entries.prev_log_index = message->append.prev_index;
     raft->append_entries.prev_log_term = message->append.prev_term;
     raft->append_entries.leader_commit = message->append.commit;
-    if (message->append.count > 0 &&
-        mst_replica_log_reserve(replica->log, message->append.count, rest.size) != MUSTER_OK) {
+    left = message->append.count - skip_committed(replica, &raft->append_entries, &rest);
+    if (left > 0 && mst_replica_log_reserve(replica->log, left, rest.size) != MUSTER_OK) {
         (void)receive_batch(replica, raft, NULL, 0); /* no room for it, but the leader is there */
         return;
     }
