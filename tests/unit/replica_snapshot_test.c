@@ -212,6 +212,37 @@ static void a_snapshot_without_its_configuration_is_noticed(void **state)
     assert_non_null(strstr(node->reason, "has no configuration"));
 }
 
+/* A replica that begins again knows of configurations in its log before it knows that the entries
+ * in front of them are committed. It takes no snapshot that has one of them and not these. */
+static void a_snapshot_has_no_later_configuration(void **state)
+{
+    struct stage *stage = *state;
+    struct mst_replica_snapshot about;
+    struct mst_replica_status status;
+    struct mst_replica *follower;
+    uint64_t last;
+
+    stage->wanted = stage->present_count = 3;
+    assert_int_equal(stage_leader(stage), 0);
+    stage_run(stage, 10 * STAGE_ELECTION_MS);
+    stage_status(stage, 0, &status);
+    assert_int_equal(mst_replica_servers_voters(status.servers), 3);
+    stage_cut(stage, 1, true);
+    stage_down(stage, 1);
+    assert_int_equal(stage_up(stage, 1, NULL), MUSTER_OK);
+    follower = stage->nodes[1].replica;
+    last = mst_replica_log_last(stage->nodes[1].log);
+    stage_receive_entry(stage, 1, 0, last, 2);
+    stage_carry(stage);
+    assert_int_equal(mst_replica_committed(follower), 2);
+    assert_int_equal(mst_replica_snapshot_begin(follower, &about), MUSTER_EFAILED);
+    stage_receive_entry(stage, 1, 0, last + 1, last + 2);
+    stage_carry(stage);
+    assert_int_equal(mst_replica_snapshot_begin(follower, &about), MUSTER_OK);
+    assert_int_equal(about.index, last + 2);
+    assert_in_range(about.configuration_index, 3, last);
+}
+
 /* A follower whose first entries are behind a snapshot is sent the first one again: it has it. */
 static void entries_behind_a_snapshot_are_not_taken_again(void **state)
 {
@@ -311,6 +342,8 @@ int main(void)
                                         stage_end),
         cmocka_unit_test_setup_teardown(a_snapshot_without_its_configuration_is_noticed,
                                         stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(a_snapshot_has_no_later_configuration, stage_begin_one,
+                                        stage_end),
         cmocka_unit_test_setup_teardown(entries_behind_a_snapshot_are_not_taken_again,
                                         stage_begin_three, stage_end),
         cmocka_unit_test_setup_teardown(a_damaged_snapshot_ends_its_leader, stage_begin_three,

@@ -784,7 +784,8 @@ muster_status mst_replica_snapshot_begin(struct mst_replica *replica,
 
     if (replica->ended || index != replica->committed || replica->restore_due || sends(replica) ||
         mst_replica_log_saving(replica->log) || conf->n == 0 || conf->n > MST_REPLICA_SERVERS_MAX ||
-        index <= mst_replica_log_snapshot(replica->log)->index) {
+        index <= mst_replica_log_snapshot(replica->log)->index ||
+        replica->raft.configuration_committed_index > index) { /* of its log, after a start */
         return MUSTER_EFAILED;
     }
     replica->scratch.count = 0;
