@@ -131,7 +131,8 @@ static void bytes_arrive(struct stage *stage, struct fuzz_bytes *input, unsigned
     fuzz_stream_compose(&stream, INPUT_MAX, mode, mst_slice_of(preamble, sizeof preamble), input);
     MST_ASSERT(mst_native_stream_feed(&stage->whole->stream,
                                       mst_slice_of(stream.bytes, stream.size)) == MUSTER_OK);
-    same_end(stage, fuzz_stream_give(&stream, seed, take(stage), give, stage));
+    same_end(stage, fuzz_stream_give(mst_slice_of(stream.bytes, stream.size), seed, take(stage),
+                                     give, stage));
 }
 
 static void messages_arrive(struct stage *stage, struct fuzz_bytes *input)

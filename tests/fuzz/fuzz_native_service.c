@@ -127,7 +127,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stage_init(&stage);
     MST_ASSERT(mst_native_stream_lend(&stage.whole->stream,
                                       mst_slice_of(stream.bytes, stream.size)) == MUSTER_OK);
-    same_end(&stage, fuzz_stream_give(&stream, seed, take(&stage), give, &stage));
+    same_end(&stage, fuzz_stream_give(mst_slice_of(stream.bytes, stream.size), seed, take(&stage),
+                                      give, &stage));
     stage_fini(&stage);
     return 0;
 }

@@ -34,18 +34,18 @@ void fuzz_stream_compose(struct fuzz_stream *stream, size_t room, unsigned mode,
     add(stream, mst_slice_of(input->at, input->left));
 }
 
-muster_status fuzz_stream_give(const struct fuzz_stream *stream, uint64_t seed,
-                               muster_status status, fuzz_give *give, void *ctx)
+muster_status fuzz_stream_give(struct mst_slice bytes, uint64_t seed, muster_status status,
+                               fuzz_give *give, void *ctx)
 {
     struct mst_prng prng = {.state = seed};
     size_t most = 1 + (size_t)(seed & 0xff);
 
-    for (size_t at = 0; at < stream->size && status == MUSTER_MORE;) {
+    while (bytes.size > 0 && status == MUSTER_MORE) {
         size_t size = (size_t)mst_prng_below(&prng, most + 1);
 
-        size = size < stream->size - at ? size : stream->size - at;
-        status = give(ctx, mst_slice_of(stream->bytes + at, size), &prng);
-        at += size;
+        size = size < bytes.size ? size : bytes.size;
+        status = give(ctx, mst_slice_of(bytes.data, size), &prng);
+        bytes = mst_slice_from(bytes, size);
     }
     return status;
 }

@@ -23,7 +23,7 @@ void fuzz_stream_compose(struct fuzz_stream *stream, size_t room, unsigned mode,
 typedef muster_status fuzz_give(void *ctx, struct mst_slice piece, struct mst_prng *prng);
 
 /* Gives all of it, as long as it is MORE that is wanted. `status`: before the first piece. */
-muster_status fuzz_stream_give(const struct fuzz_stream *stream, uint64_t seed,
-                               muster_status status, fuzz_give *give, void *ctx);
+muster_status fuzz_stream_give(struct mst_slice bytes, uint64_t seed, muster_status status,
+                               fuzz_give *give, void *ctx);
 
 #endif
