@@ -82,7 +82,7 @@ valgrind:
 # SECONDS is also a variable of some shells: only the one that is given here counts.
 fuzz:
 	@tools/deps --fuzz
-	@tools/fuzz --seconds $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600) $(HARNESS)
+	@tools/fuzz --seconds $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600) $(if $(RUNS),--runs $(RUNS)) $(HARNESS)
 
 # The searches that find more the longer they take, for a few hours.
 nightly:
