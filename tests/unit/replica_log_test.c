@@ -470,6 +470,31 @@ static void a_snapshot_of_another_log_drops_the_entries(void **state)
     assert_int_equal(files_of(stage, ".state"), 1);
 }
 
+/* A snapshot replaces another one, whose file may be so large that to remove it takes longer than
+ * an election. It is removed when the next snapshot is begun, in the process that writes that; a
+ * log that is found again does not have it either. */
+static void a_replaced_snapshot_goes_with_the_next(void **state)
+{
+    struct stage *stage = *state;
+    const struct mst_replica_snapshot about = {.index = 4, .term = 2};
+    struct mst_replica_saving *saving;
+
+    some_log(stage);
+    must(save(stage, 2, 1, 100));
+    must(save(stage, 3, 2, 100));
+    assert_int_equal(files_of(stage, ".state"), 2);
+    must(mst_replica_log_save(stage->log, &about, &saving));
+    assert_int_equal(files_of(stage, ".state"), 2);
+    must(mst_replica_saving_put(saving, mst_slice_text("some of it")));
+    assert_int_equal(files_of(stage, ".state"), 1);
+    mst_replica_log_drop(stage->log, saving);
+    must(save(stage, 4, 2, 100));
+    assert_int_equal(files_of(stage, ".state"), 2);
+    (void)again(stage);
+    assert_int_equal(files_of(stage, ".state"), 1);
+    assert_int_equal(mst_replica_log_snapshot(stage->log)->index, 4);
+}
+
 /* A snapshot is dropped, or its process is gone. Nothing is left of it. */
 static void an_unfinished_snapshot_leaves_nothing(void **state)
 {
@@ -760,6 +785,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(broken_invariants_end_the_process, begin, end),
         cmocka_unit_test_setup_teardown(a_snapshot_takes_the_place_of_entries, begin, end),
         cmocka_unit_test_setup_teardown(a_snapshot_of_another_log_drops_the_entries, begin, end),
+        cmocka_unit_test_setup_teardown(a_replaced_snapshot_goes_with_the_next, begin, end),
         cmocka_unit_test_setup_teardown(an_unfinished_snapshot_leaves_nothing, begin, end),
         cmocka_unit_test_setup_teardown(a_torn_tail_is_cut, begin, end),
         cmocka_unit_test_setup_teardown(damage_is_refused_with_its_place, begin, end),

@@ -67,6 +67,7 @@ struct mst_replica_log {
     struct mst_replica_snapshot snapshot;
     uint64_t state;       /* the number of its file; 0: there is none */
     uint64_t next_state;  /* the next number */
+    uint64_t old_state;   /* goes when the next one is begun; 0: there is none */
     uint64_t state_first; /* offset of the first part */
     bool state_sync;
     unsigned char *part; /* for reading */

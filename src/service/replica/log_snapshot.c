@@ -84,7 +84,8 @@ static void put_frame(struct mst_replica_saving *saving, enum mst_record_type ty
     saving->used = 0;
 }
 
-/* The file is made with its first bytes: in the child, if one writes it. */
+/* The file is made with its first bytes: in the child, if one writes it. There the state before the
+ * last one goes, too: to remove a large file may take longer than an election. */
 static void begin_file(struct mst_replica_saving *saving)
 {
     struct mst_replica_log *log = saving->log;
@@ -96,6 +97,10 @@ static void begin_file(struct mst_replica_saving *saving)
 
     if (saving->file != MST_NO_FILE || saving->status != MUSTER_OK) {
         return;
+    }
+    if (log->old_state != 0) {
+        state_name(name, log->old_state);
+        (void)log->disk.remove(log->disk.ctx, name);
     }
     unfinished_name(name, saving->sequence);
     saving->status = log->disk.create(log->disk.ctx, name, &saving->file);
@@ -454,12 +459,11 @@ muster_status mst_replica_log_take(struct mst_replica_log *log, struct mst_repli
     if (log->committed < about->index) {
         log->committed = about->index;
     }
-    if (before != 0) {
+    log->old_state = before;
+    if (before_sync && !log->config.sync) { /* see mst_replica_log_prune */
         state_name(name, before);
         (void)log->disk.remove(log->disk.ctx, name);
-        if (before_sync && !log->config.sync) {
-            (void)log->disk.sync_names(log->disk.ctx);
-        }
+        (void)log->disk.sync_names(log->disk.ctx);
     }
     end_saving(log, saving);
     return MUSTER_OK;
