@@ -18,13 +18,13 @@ static size_t other_than(size_t a)
 }
 
 /* The leader; `away` is cut off, and needs its snapshot. */
-static size_t leader_with_a_snapshot(struct stage *stage, size_t *away_out)
+static size_t leader_with_a_snapshot(struct stage *stage, uint64_t trailing, size_t *away_out)
 {
     size_t leader, away;
 
     for (size_t i = 0; i < 3; i++) {
         stage_down(stage, i);
-        stage->trailing = 2;
+        stage->trailing = trailing;
         assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
     }
     leader = stage_leader(stage);
@@ -44,7 +44,7 @@ static size_t leader_with_a_snapshot(struct stage *stage, size_t *away_out)
 static void a_snapshot_on_its_way_is_kept(void **state)
 {
     struct stage *stage = *state;
-    size_t away, leader = leader_with_a_snapshot(stage, &away);
+    size_t away, leader = leader_with_a_snapshot(stage, 2, &away);
     struct mst_replica *replica = stage->nodes[leader].replica;
     struct mst_replica_snapshot about;
 
@@ -63,12 +63,29 @@ static void a_snapshot_on_its_way_is_kept(void **state)
     assert_int_equal(mst_replica_snapshot_begin(replica, &about), MUSTER_OK);
 }
 
+/* Behind a snapshot no more entries are kept when they have enough bytes, here those of two: they
+ * would take as much memory as the state. One that lags by more gets the snapshot. */
+static void few_bytes_are_kept_behind_a_snapshot(void **state)
+{
+    struct stage *stage = *state;
+    size_t away, leader;
+
+    stage->trailing_bytes = 2 * (sizeof "entry" - 1);
+    leader = leader_with_a_snapshot(stage, 100, &away);
+    assert_int_equal(mst_replica_log_first(stage->nodes[leader].log),
+                     mst_replica_log_snapshot(stage->nodes[leader].log)->index - 1);
+    stage_cut(stage, away, false);
+    stage_follow(stage, away, leader);
+    assert_int_equal(stage->nodes[away].restored, 1);
+    assert_true(stage_put(stage, leader, "more"));
+}
+
 /* A follower whose entries were dropped behind a snapshot gets the snapshot in pieces and goes on
  * from it; after a cut in the midst it asks on where it was. */
 static void a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut(void **state)
 {
     struct stage *stage = *state;
-    size_t away, leader = leader_with_a_snapshot(stage, &away);
+    size_t away, leader = leader_with_a_snapshot(stage, 2, &away);
 
     stage->pieces_max = 1;
     stage_cut(stage, away, false);
@@ -247,7 +264,7 @@ static void a_snapshot_has_no_later_configuration(void **state)
 static void entries_behind_a_snapshot_are_not_taken_again(void **state)
 {
     struct stage *stage = *state;
-    size_t away, leader = leader_with_a_snapshot(stage, &away);
+    size_t away, leader = leader_with_a_snapshot(stage, 2, &away);
     size_t to = 3 - leader - away;
     struct mst_replica_status before, after;
 
@@ -332,6 +349,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_snapshot_on_its_way_is_kept, stage_begin_three,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(few_bytes_are_kept_behind_a_snapshot, stage_begin_three,
                                         stage_end),
         cmocka_unit_test_setup_teardown(a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut,
                                         stage_begin_three, stage_end),

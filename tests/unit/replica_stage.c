@@ -280,7 +280,8 @@ muster_status stage_up(struct stage *stage, size_t at, const struct mst_replica_
                                               .election_ms = STAGE_ELECTION_MS,
                                               .address = node->address,
                                               .found = found,
-                                              .trailing = stage->trailing};
+                                              .trailing = stage->trailing,
+                                              .trailing_bytes = stage->trailing_bytes};
     muster_status status;
 
     assert_null(node->replica);

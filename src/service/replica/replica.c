@@ -13,6 +13,7 @@ enum {
     ELECTIONS_IN_LEASE = 20,
     HEARTBEATS_IN_ELECTION = 5,
     TRAILING = 4096,
+    TRAILING_BYTES = 64 << 20,
     FIRST_TERM = 1,
     BARRIER_BYTES = 8
 };
@@ -85,6 +86,8 @@ muster_status mst_replica_new(struct mst_replica **out, struct mst_replica_log *
     replica->log = log;
     replica->config = *config;
     replica->config.trailing = config->trailing == 0 ? TRAILING : config->trailing;
+    replica->config.trailing_bytes =
+        config->trailing_bytes == 0 ? TRAILING_BYTES : config->trailing_bytes;
     replica->id = mst_replica_log_id(log);
     (void)mst_slice_copy(replica->address, sizeof replica->address,
                          mst_slice_text(config->address));
@@ -831,12 +834,27 @@ static bool snapshot_is_right(struct mst_replica *replica, const struct mst_repl
     return wrong == NULL;
 }
 
+/* How many entries are kept behind it: they are in memory, beside the state. */
+static uint64_t trailing_of(const struct mst_replica *replica, uint64_t index)
+{
+    const struct mst_replica_entry *entry;
+    uint64_t count = 0, bytes = 0;
+
+    while (count < replica->config.trailing && bytes < replica->config.trailing_bytes &&
+           (entry = mst_replica_log_at(replica->log, index - count))) {
+        bytes += entry->bytes.size;
+        count++;
+    }
+    return count;
+}
+
 static void take_snapshot(struct mst_replica *replica, struct mst_replica_saving *saving)
 {
     const struct mst_replica_snapshot *about = mst_replica_saving_about(saving);
     struct raft_event event = {.type = RAFT_SNAPSHOT};
     struct muster_error err;
     muster_status status;
+    uint64_t trailing;
 
     if (!snapshot_is_right(replica, about)) {
         mst_replica_log_drop(replica->log, saving);
@@ -850,14 +868,15 @@ static void take_snapshot(struct mst_replica *replica, struct mst_replica_saving
         return;
     }
     about = mst_replica_log_snapshot(replica->log);
-    event.snapshot.trailing = (unsigned)replica->config.trailing;
+    trailing = trailing_of(replica, about->index);
+    event.snapshot.trailing = (unsigned)trailing;
     event.snapshot.metadata.index = about->index;
     event.snapshot.metadata.term = about->term;
     event.snapshot.metadata.configuration_index = about->configuration_index;
     if (mst_replica_configuration_of(replica, about->configuration,
                                      &event.snapshot.metadata.configuration)) {
         (void)mst_replica_step(replica, &event);
-        mst_replica_log_compact(replica->log, replica->config.trailing);
+        mst_replica_log_compact(replica->log, trailing);
     }
 }
 

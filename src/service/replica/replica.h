@@ -61,8 +61,9 @@ struct mst_replica_config {
      * NULL then. */
     const struct mst_replica_servers *found;
 
-    uint64_t trailing; /* entries kept behind a snapshot, so that one that is a little behind needs
-                          none; 0: 4,096 */
+    /* Entries kept behind a snapshot, so that one that is a little behind needs none; 0: 4,096. No
+     * more are kept when they have so many bytes; 0: 64 MiB. */
+    uint64_t trailing, trailing_bytes;
 };
 
 /* L/20 of a lease, within 200 ms and 2 s. A heartbeat is due every fifth of it. */
