@@ -38,6 +38,7 @@ struct mst_uv_replica {
 
     enum mst_uv_replica_role role;
     bool unwritten; /* the machine may have something to write */
+    bool unapplied; /* or to apply */
     bool moved, yields, differs, stopping;
     uint64_t given;     /* the last entry of the journal; 0: none waits */
     uint64_t committed; /* the last of our own */

@@ -21,6 +21,7 @@
 #define FULL_ELECTIONS 10u          /* after which it ends */
 #define DIGEST_INPUTS 10000u
 #define DIGEST_SHARE 100u /* of the time, at most, for digests */
+#define APPLY_ELECTION 8u /* of an election timeout: then the connections have their turn */
 #define DIGEST_ELECTION                                                                            \
     8u /* of an election timeout: a follower that reads acknowledges nothing                       \
         */
@@ -168,16 +169,22 @@ static void carry_out(struct mst_uv_replica *replica, const struct mst_replica_e
     }
 }
 
-/* After each input of the machine. */
+/* After each input of the machine. A replica that catches up has much to apply, and must
+ * acknowledge heartbeats meanwhile: the rest is for the next turn. */
 static void drive(struct mst_uv_replica *replica)
 {
+    uint64_t until_ns = uv_hrtime() + (uint64_t)replica->election_ms * NS_PER_MS / APPLY_ELECTION;
     const struct mst_replica_effect *effect;
 
-    while (replica->role != MST_UV_REPLICA_ENDED && (effect = mst_replica_next(replica->machine))) {
+    replica->unwritten = true;
+    replica->unapplied = false;
+    while (replica->role != MST_UV_REPLICA_ENDED && !replica->unapplied &&
+           (effect = mst_replica_next(replica->machine))) {
+        replica->unapplied = replica->role == MST_UV_REPLICA_FOLLOWS &&
+                             effect->type == MST_REPLICA_COMMITTED && uv_hrtime() >= until_ns;
         carry_out(replica, effect);
         mst_replica_done(replica->machine, effect);
     }
-    replica->unwritten = true;
 }
 
 static void write_out(struct mst_uv_replica *replica)
@@ -185,7 +192,7 @@ static void write_out(struct mst_uv_replica *replica)
     if (replica->machine && replica->unwritten && replica->role != MST_UV_REPLICA_ENDED) {
         mst_replica_write(replica->machine, uv_hrtime());
         drive(replica);
-        replica->unwritten = false;
+        replica->unwritten = replica->unapplied;
     }
 }
 
