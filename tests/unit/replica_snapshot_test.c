@@ -239,7 +239,8 @@ static void a_snapshot_has_no_later_configuration(void **state)
     struct mst_replica *follower;
     uint64_t last;
 
-    stage->wanted = stage->present_count = 3;
+    stage->wanted = 3;
+    stage->present_count = 3;
     assert_int_equal(stage_leader(stage), 0);
     stage_run(stage, 10 * STAGE_ELECTION_MS);
     stage_status(stage, 0, &status);
