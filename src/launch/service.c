@@ -343,6 +343,18 @@ static void lost(struct mst_run_job *job, pid_t pid, const char *how)
     mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
 }
 
+static void say_again(const struct mst_run_job *job, int status, const char *how, uint64_t delay_ms)
+{
+    const char *when = delay_ms == 0 ? "" : " after a while";
+
+    if (!mst_replicas_wanted(job)) {
+        mst_say("the service of the job %s; it is started again%s and goes on from its journal",
+                how, when);
+    } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        mst_say("the replica of the service on this node %s; it is started again%s", how, when);
+    } /* else nobody needed it for a lease, as while a third node is not there */
+}
+
 static void gone(struct mst_run_job *job, pid_t pid, int status)
 {
     uint64_t delay_ms;
@@ -362,15 +374,7 @@ static void gone(struct mst_run_job *job, pid_t pid, int status)
         }
         soon = job->service.deaths++;
         delay_ms = soon < SOON_MAX ? 0 : mst_back_off_ms(soon - SOON_MAX);
-        if (mst_replicas_wanted(job) && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-            /* A lease long nobody needed it, as while a third node is not there. */
-        } else if (mst_replicas_wanted(job)) {
-            mst_say("the replica of the service on this node %s; it is started again%s", how,
-                    delay_ms == 0 ? "" : " after a while");
-        } else {
-            mst_say("the service of the job %s; it is started again%s and goes on from its journal",
-                    how, delay_ms == 0 ? "" : " after a while");
-        }
+        say_again(job, status, how, delay_ms);
         job->service.again_due = true;
         (void)uv_timer_start(&job->service.again, on_again, delay_ms, 0);
     }
