@@ -17,17 +17,23 @@ static size_t other_than(size_t a)
     return a == 0 ? 1 : 0;
 }
 
+/* The leader of three that begin again, and keep so many entries behind a snapshot. */
+static size_t leader_that_keeps(struct stage *stage, uint64_t trailing)
+{
+    stage->trailing = trailing;
+    for (size_t i = 0; i < 3; i++) {
+        stage_down(stage, i);
+        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
+    }
+    return stage_leader(stage);
+}
+
 /* The leader; `away` is cut off, and needs its snapshot. */
 static size_t leader_with_a_snapshot(struct stage *stage, uint64_t trailing, size_t *away_out)
 {
     size_t leader, away;
 
-    for (size_t i = 0; i < 3; i++) {
-        stage_down(stage, i);
-        stage->trailing = trailing;
-        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
-    }
-    leader = stage_leader(stage);
+    leader = leader_that_keeps(stage, trailing);
     away = other_than(leader);
     stage_cut(stage, away, true);
     for (unsigned i = 0; i < 20; i++) {
@@ -183,12 +189,7 @@ static void an_own_snapshot_yields_to_the_leaders(void **state)
     struct mst_replica_snapshot about;
     struct mst_replica_saving *saving;
 
-    for (size_t i = 0; i < 3; i++) {
-        stage_down(stage, i);
-        stage->trailing = 2;
-        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
-    }
-    leader = stage_leader(stage);
+    leader = leader_that_keeps(stage, 2);
     away = other_than(leader);
     assert_true(stage_put(stage, leader, "entry"));
     stage_follow(stage, away, leader);
@@ -295,12 +296,7 @@ static void a_damaged_snapshot_ends_its_leader(void **state)
     struct stage *stage = *state;
     size_t leader, away;
 
-    for (size_t i = 0; i < 3; i++) {
-        stage_down(stage, i);
-        stage->trailing = 2;
-        assert_int_equal(stage_up(stage, i, NULL), MUSTER_OK);
-    }
-    leader = stage_leader(stage);
+    leader = leader_that_keeps(stage, 2);
     away = other_than(leader);
     stage_cut(stage, away, true);
     for (unsigned i = 0; i < 20; i++) {
