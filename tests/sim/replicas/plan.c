@@ -302,6 +302,16 @@ static void strike_host(struct replicas *replicas, uint32_t index, enum rep_faul
     sim_at(sim, until, disk_well, host, 0);
 }
 
+/* Whose connection breaks has to look for the service again from now on. */
+static void begin_search(struct replicas *replicas, const struct rep_link *link)
+{
+    for (uint32_t i = 0; i < replicas->plan.members; i++) {
+        if (replicas->members[i].link == link) {
+            replicas->members[i].reach_ns = SIM_NEVER;
+        }
+    }
+}
+
 static void strike_break(struct replicas *replicas)
 {
     struct rep_wire *wire = &replicas->wire;
@@ -314,6 +324,7 @@ static void strike_break(struct replicas *replicas)
             sim_chance(sim, 30)) {
             sim_tell(sim, "fault: a connection of hosts %u and %u breaks", link->hosts[0],
                      link->hosts[1]);
+            begin_search(replicas, link);
             rep_link_break(replicas, link);
         }
     }
