@@ -156,6 +156,52 @@ static void an_offer_waits_for_its_term(void **state)
     assert_int_equal(status.receiving, status.last + 100);
 }
 
+/* How many messages it would send now. */
+static unsigned messages_of(struct mst_replica *replica)
+{
+    const struct mst_replica_effect *effect;
+    unsigned count = 0;
+
+    while ((effect = mst_replica_next(replica)) != NULL) {
+        count += effect->type == MST_REPLICA_SEND;
+        mst_replica_done(replica, effect);
+    }
+    return count;
+}
+
+/* The last piece of a snapshot comes when the next term has begun. From who leads that too it is
+ * installed; from another one it is forgotten, and nobody is answered. */
+static void a_snapshot_outlives_the_term_of_its_offer(void **state)
+{
+    struct stage *stage = *state;
+    size_t leader = stage_leader(stage), follower = other_than(leader),
+           third = 3 - leader - follower;
+    struct mst_replica *replica = stage->nodes[follower].replica;
+    struct mst_replica_message piece = {.type = MST_REPLICA_PIECE};
+    struct mst_replica_message heartbeat = {.type = MST_REPLICA_APPEND};
+    const size_t leads_next[] = {third, leader};
+    struct mst_replica_status status;
+
+    for (size_t i = 0; i < 2; i++) {
+        stage_status(stage, follower, &status);
+        receive_offer(stage, follower, leader, status.term, 10);
+        piece.piece.index = status.last + 100;
+        piece.piece.term = status.term;
+        piece.piece.bytes = mst_slice_text("1234567890");
+        piece.piece.last = true;
+        heartbeat.append.term = status.term + 1;
+        mst_replica_receive(replica, stage->now_ns, stage->nodes[leads_next[i]].id,
+                            stage->nodes[leads_next[i]].address, &heartbeat);
+        (void)messages_of(replica);
+        mst_replica_receive(replica, stage->now_ns, stage->nodes[leader].id,
+                            stage->nodes[leader].address, &piece);
+        stage_status(stage, follower, &status);
+        assert_int_equal(status.receiving, 0);
+        assert_int_equal(status.last == piece.piece.index, leads_next[i] == leader);
+        assert_int_equal(messages_of(replica), leads_next[i] == leader);
+    }
+}
+
 /* A piece goes beyond the size of the snapshot that was offered. It is not kept: a snapshot takes
  * no more room than its offer says. */
 static void a_piece_beyond_the_offer_is_not_kept(void **state)
@@ -352,6 +398,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut,
                                         stage_begin_three, stage_end),
         cmocka_unit_test_setup_teardown(an_offer_waits_for_its_term, stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(a_snapshot_outlives_the_term_of_its_offer,
+                                        stage_begin_three, stage_end),
         cmocka_unit_test_setup_teardown(a_piece_beyond_the_offer_is_not_kept, stage_begin_three,
                                         stage_end),
         cmocka_unit_test_setup_teardown(an_own_snapshot_yields_to_the_leaders, stage_begin_three,

@@ -467,31 +467,51 @@ static void an_entry_is_acknowledged_before_others_are_applied(void **state)
     assert_string_equal(effects_of(follower), "SC");
 }
 
-/* The next term has begun when an entry of the last one comes. Its sender may lead that term too,
- * and is not told that the log here is empty. */
+/* The answer to entries behind `prev` of a leader of term 1. */
+static void answer_to_older(struct stage *stage, size_t to, size_t from, uint64_t prev,
+                            struct mst_replica_message *out)
+{
+    struct mst_replica *follower = stage->nodes[to].replica;
+    const struct mst_replica_effect *effect;
+    struct mst_replica_reader reader;
+    const char *why;
+
+    *out = (struct mst_replica_message){
+        .type = MST_REPLICA_APPEND,
+        .append = {.term = 1, .prev_index = prev, .prev_term = prev > 0 ? 1 : 0}};
+    mst_replica_reader_init(&reader, &stage->mem.mem);
+    mst_replica_receive(follower, stage->now_ns, stage->nodes[from].id, stage->nodes[from].address,
+                        out);
+    effect = mst_replica_next(follower);
+    assert_non_null(effect);
+    assert_int_equal(mst_replica_reader_take(&reader, effect->bytes), MUSTER_OK);
+    assert_int_equal(mst_replica_reader_next(&reader, out, &why), MUSTER_OK);
+    assert_int_equal(out->type, MST_REPLICA_APPEND_RESULT);
+    assert_true(out->append_result.term > 1);
+    mst_replica_done(follower, effect);
+    mst_replica_reader_fini(&reader);
+}
+
+/* The next term has begun when an entry of the last one comes. Its sender may lead that term too:
+ * it is told neither that the log here is empty, nor that what is in it agrees with its own. */
 static void an_older_leader_is_told_how_long_the_log_is(void **state)
 {
     struct stage *stage = *state;
     size_t leader = stage_leader(stage), to = other_than(leader);
-    struct mst_replica *follower = stage->nodes[to].replica;
-    const struct mst_replica_effect *effect;
-    struct mst_replica_message message = {.type = MST_REPLICA_APPEND, .append.term = 1};
-    struct mst_replica_reader reader;
-    const char *why;
+    struct mst_replica_message answer;
+    uint64_t last;
 
     assert_true(stage_put(stage, leader, "one"));
-    mst_replica_reader_init(&reader, &stage->mem.mem);
-    mst_replica_receive(follower, stage->now_ns, stage->nodes[leader].id,
-                        stage->nodes[leader].address, &message);
-    effect = mst_replica_next(follower);
-    assert_non_null(effect);
-    assert_int_equal(mst_replica_reader_take(&reader, effect->bytes), MUSTER_OK);
-    assert_int_equal(mst_replica_reader_next(&reader, &message, &why), MUSTER_OK);
-    assert_int_equal(message.type, MST_REPLICA_APPEND_RESULT);
-    assert_true(message.append_result.term > 1);
-    assert_int_equal(message.append_result.last_index, mst_replica_log_last(stage->nodes[to].log));
-    mst_replica_done(follower, effect);
-    mst_replica_reader_fini(&reader);
+    last = mst_replica_log_last(stage->nodes[to].log);
+    answer_to_older(stage, to, leader, last + 5, &answer);
+    assert_int_equal(answer.append_result.rejected, last + 5);
+    assert_int_equal(answer.append_result.last_index, last);
+    answer_to_older(stage, to, leader, last, &answer);
+    assert_int_equal(answer.append_result.rejected, last);
+    assert_int_equal(answer.append_result.last_index, last - 1);
+    answer_to_older(stage, to, leader, 0, &answer);
+    assert_int_equal(answer.append_result.rejected, 0);
+    assert_int_equal(answer.append_result.last_index, 0);
 }
 
 /* A follower whose disk is full drops entries and goes on following; with room again it has them.

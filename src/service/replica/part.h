@@ -77,7 +77,6 @@ struct mst_replica {
         struct mst_replica_saving *saving; /* NULL: none */
         uint64_t peer;
         char address[MST_REPLICA_ADDRESS_ROOM];
-        uint64_t term;     /* of the leader that offered it last */
         uint64_t bytes;    /* of the whole */
         uint64_t asked_ns; /* for the next piece */
     } receiving;

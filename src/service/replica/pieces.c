@@ -31,14 +31,16 @@ void mst_replica_ask(struct mst_replica *replica)
     mst_replica_post(replica, replica->receiving.peer, replica->receiving.address, &want);
 }
 
-/* The consensus decides whether it is of use. */
+/* The consensus decides whether it is of use. It is the leader's, in the present term: to a leader
+ * of an older one libraft answers with what a field had in memory, as if it had a log up to there.
+ */
 static bool give_to_consensus(struct mst_replica *replica, uint64_t peer, const char *address,
-                              uint64_t term, const struct mst_replica_snapshot *about)
+                              const struct mst_replica_snapshot *about)
 {
     struct raft_message message = {.type = RAFT_INSTALL_SNAPSHOT,
                                    .server_id = peer,
                                    .server_address = address,
-                                   .install_snapshot = {.term = term,
+                                   .install_snapshot = {.term = replica->term,
                                                         .last_index = about->index,
                                                         .last_term = about->term,
                                                         .conf_index = about->configuration_index}};
@@ -92,10 +94,10 @@ static void install(struct mst_replica *replica)
     muster_status status;
     struct muster_error err;
 
-    if (mst_replica_saving_put_bytes(saving) != replica->receiving.bytes ||
+    if (replica->receiving.peer != replica->leader || /* who leads now offers its own */
+        mst_replica_saving_put_bytes(saving) != replica->receiving.bytes ||
         mst_replica_saving_close(saving) != MUSTER_OK ||
-        !give_to_consensus(replica, replica->receiving.peer, replica->receiving.address,
-                           replica->receiving.term, about)) {
+        !give_to_consensus(replica, replica->receiving.peer, replica->receiving.address, about)) {
         forget(replica);
         return;
     }
@@ -162,11 +164,10 @@ void mst_replica_offered(struct mst_replica *replica, uint64_t peer, const char 
         return;
     }
     if (is_known(replica, about)) {
-        (void)give_to_consensus(replica, peer, address, message->snapshot.term, about);
+        (void)give_to_consensus(replica, peer, address, about);
         return;
     }
     if (is_under_way(replica, peer, about)) {
-        replica->receiving.term = message->snapshot.term;
         if (replica->now_ns - replica->receiving.asked_ns >= patience_ns) {
             mst_replica_ask(replica); /* the question or the answer was lost */
         }
@@ -183,7 +184,6 @@ void mst_replica_offered(struct mst_replica *replica, uint64_t peer, const char 
     }
     replica->receiving.peer = peer;
     replica->receiving.bytes = about->bytes;
-    replica->receiving.term = message->snapshot.term;
     (void)mst_slice_copy(replica->receiving.address, sizeof replica->receiving.address,
                          mst_slice_text(address));
     mst_replica_ask(replica);

@@ -378,16 +378,18 @@ static bool receive_batch(struct mst_replica *replica, struct raft_message *raft
 }
 
 /* The answer to a leader of an older term. libraft leaves a field of its own one as it was in
- * memory, and says that its log is empty: the receiver may lead the new term by then, and would
- * begin with the first entry. */
+ * memory, and the receiver may lead the new term by then. It may think no more of this log than it
+ * did: an answer that rejects entry 0 is a success up to its last one. */
 static void refuse_stale(struct mst_replica *replica, const struct raft_message *raft,
                          const struct mst_replica_message *message)
 {
+    uint64_t prev = message->append.prev_index, last = mst_replica_log_last(replica->log);
+    uint64_t before = prev > 0 ? prev - 1 : 0;
     const struct mst_replica_message result = {
         .type = MST_REPLICA_APPEND_RESULT,
         .append_result = {.term = replica->term,
-                          .rejected = message->append.prev_index,
-                          .last_index = mst_replica_log_last(replica->log),
+                          .rejected = prev,
+                          .last_index = last < before ? last : before,
                           .features = 1,
                           .capacity = UINT16_MAX}};
 
