@@ -7,6 +7,7 @@ behaviour: nodes / Replicas of the service
 
 import os
 import random
+import re
 
 import pytest
 
@@ -69,8 +70,16 @@ class Training(Replicated):
         """It dies in silence, and the ranks of the others go on until they wait for the next node."""
         assert {event["generation"] for number in self.live() for event in events(self.on[number], "entered")} == {"1"}
         self.lose(self.machine(service))
+        for step in range(20, HELD[1], 20):  # on a busy machine one wait is not enough for all of them
+            until(lambda: self.reached(step))
         until(lambda: [event for number in self.live() for event in events(self.on[number], "holding")
                        if int(event["step"]) == HELD[1]])
+
+    def reached(self, step):
+        """Whether a rank that lives has told of this step or a later one."""
+        told_steps = [re.search(r" step (\d+) ", line) for number in self.live()
+                      for line in self.on[number].out.having("@", " step ")]
+        return any(int(found[1]) >= step for found in told_steps)
 
     def strike(self, kind):
         getattr(self, kind)(self.whole())
