@@ -32,10 +32,10 @@ enum muster_cause {
     MUSTER_CAUSE_LEASE = 4,        /* silent for longer than the lease */
     MUSTER_CAUSE_FAULT = 5,        /* it reported a fault: code and text are its own */
     MUSTER_CAUSE_EVICTED = 6,      /* it did not arrive at the seal in time */
-    MUSTER_CAUSE_LEFT = 7,         /* causes from here on are faults; HARD_TIMEOUT also a loss */
+    MUSTER_CAUSE_LEFT = 7,         /* from here on faults; HARD_TIMEOUT, UNHEALTHY also losses */
     MUSTER_CAUSE_SOFT_TIMEOUT = 8, /* it made no progress */
     MUSTER_CAUSE_HARD_TIMEOUT = 9, /* no progress until its agent killed it: code is the signal */
-    MUSTER_CAUSE_UNHEALTHY = 10,   /* its health check failed */
+    MUSTER_CAUSE_UNHEALTHY = 10,   /* its health check or its heartbeats to JAX's front failed */
     MUSTER_CAUSE_AGAIN = 11,       /* it asked all ranks to restart */
     MUSTER_CAUSE_ABORTED = 12      /* it asked all ranks to end */
 };

@@ -316,7 +316,7 @@ enum muster_fault_kind {
     MUSTER_FAULT_LEFT = 7,         /* it left */
     MUSTER_FAULT_SOFT_TIMEOUT = 8, /* no progress; the text says where it is stuck */
     MUSTER_FAULT_HARD_TIMEOUT = 9, /* no progress until its agent killed it; code: the signal */
-    MUSTER_FAULT_UNHEALTHY = 10,   /* its health check failed */
+    MUSTER_FAULT_UNHEALTHY = 10,   /* its health check or its heartbeats to JAX's front failed */
     MUSTER_FAULT_AGAIN = 11,       /* it asked for a restart */
     MUSTER_FAULT_ABORTED = 12      /* it asked all ranks to end */
 };

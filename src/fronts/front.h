@@ -57,7 +57,7 @@ struct mst_front_effect {
     uint64_t deadline_ns;              /* POST: the call ends with ETIMEDOUT; UINT64_MAX: never */
     struct mst_slice bytes;
     uint32_t index, size;
-    /* NONE: the process reports it. UNHEALTHY: the front has observed it. */
+    /* NONE: the process reports it. UNHEALTHY: the front has observed it, and LEAVE follows. */
     enum mst_cause cause;
     int32_t code;
 };

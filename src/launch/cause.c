@@ -47,6 +47,12 @@ static bool is_cause(const struct mst_run_job *job, const struct mst_process *pr
            !mst_cause_got_over(job, process);
 }
 
+/* One that a front gave up ended when all others were ended. */
+static bool ended_itself(const struct mst_run_job *job, const struct mst_process *process)
+{
+    return is_cause(job, process) && process->verdict != MST_CAUSE_UNHEALTHY;
+}
+
 const struct mst_process *mst_cause_process(const struct mst_run_job *job, uint32_t index,
                                             uint64_t pid)
 {
@@ -95,12 +101,14 @@ static const struct mst_fault *first_fault(const struct mst_run_job *job)
     return fault;
 }
 
-static const struct mst_process *first_cause(const struct mst_run_job *job)
+static const struct mst_process *first_that(const struct mst_run_job *job,
+                                            bool is(const struct mst_run_job *job,
+                                                    const struct mst_process *process))
 {
     const struct mst_process *first = NULL;
 
     for (const struct mst_process *one = job->places.processes; one != NULL; one = one->older) {
-        if (is_cause(job, one) && (first == NULL || one->died_ns < first->died_ns)) {
+        if (is(job, one) && (first == NULL || one->died_ns < first->died_ns)) {
             first = one;
         }
     }
@@ -195,7 +203,7 @@ static void tell_fault(const struct mst_fault *fault, const char *then, struct m
  * died was noticed by its peer first. */
 static bool was_another(const struct mst_run_job *job, const struct mst_fault *fault)
 {
-    const struct mst_process *first = first_cause(job);
+    const struct mst_process *first = first_that(job, is_cause);
 
     if (first == NULL || first->index == fault->index ||
         mst_process_generation(first) != fault->generation) {
@@ -259,8 +267,8 @@ static void of_failure(const struct mst_run_job *job, struct mst_first_cause *ou
         (process == NULL || (mst_faults_told(fault) && !process->excused))) {
         of_fault(fault, process, out);
     } else {
-        process =
-            !another && process != NULL && is_cause(job, process) ? process : first_cause(job);
+        process = !another && process != NULL && is_cause(job, process) ? process
+                                                                        : first_that(job, is_cause);
         if (process != NULL) {
             of_process(job, process, out);
         }
@@ -395,7 +403,8 @@ static int code_of_failure(const struct mst_run_job *job)
     if (fault != NULL && process == NULL && fault->kind == MST_CAUSE_SIGNAL) {
         return 128 + fault->code;
     }
-    process = process != NULL && is_cause(job, process) ? process : first_cause(job);
+    process =
+        process != NULL && ended_itself(job, process) ? process : first_that(job, ended_itself);
     return process != NULL ? mst_process_code(process) : MST_EXIT_LAUNCHER;
 }
 

@@ -73,7 +73,7 @@ static bool on_hard(void *ctx, struct mst_watched *one, const char *text)
     if (runs) {
         process->verdict = MST_CAUSE_HARD_TIMEOUT;
         process->ended_by = SIGTERM;
-        mst_monitor_why(&one->hard, process->hung, sizeof process->hung);
+        mst_monitor_why(&one->hard, process->why, sizeof process->why);
     }
     mst_shared_unlock(&job->shared);
     if (runs) {

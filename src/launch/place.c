@@ -224,13 +224,20 @@ void mst_place_start_all(struct mst_run_job *job)
 
 /* ---- what other threads tell ---- */
 
+static void note_time(struct mst_process *process)
+{
+    if (process->died_ns == 0) {
+        process->died_ns = mst_lib_now_ns();
+        (void)clock_gettime(CLOCK_REALTIME, &process->died);
+    }
+}
+
 /* With the lock held: it is dead, and from now on that is true of all its threads and children. */
 static void die(struct mst_process *process)
 {
     if (process->end == MST_PROCESS_RUNS) {
         process->end = MST_PROCESS_DEAD;
-        process->died_ns = mst_lib_now_ns();
-        (void)clock_gettime(CLOCK_REALTIME, &process->died);
+        note_time(process);
         mst_process_signal(process, SIGKILL);
     }
 }
@@ -269,6 +276,27 @@ void mst_place_told(void *ctx, uint64_t tag)
     mst_shared_unlock(&job->shared);
     mst_session_lost(&job->session, process, cause, code);
     mst_shared_wake(&job->shared);
+}
+
+bool mst_place_unhealthy(const struct mst_place *place, int32_t code, struct mst_slice text)
+{
+    struct mst_run_job *job = place->job;
+    struct mst_process *process = place->process;
+    bool runs;
+
+    mst_shared_lock(&job->shared);
+    runs = process != NULL && process->end == MST_PROCESS_RUNS &&
+           process->verdict == MST_CAUSE_NONE;
+    if (runs) {
+        process->verdict = MST_CAUSE_UNHEALTHY;
+        (void)snprintf(process->why, sizeof process->why, "%.*s", MST_SLICE_ARGS(text));
+        note_time(process);
+    }
+    mst_shared_unlock(&job->shared);
+    if (runs) {
+        mst_session_lost(&job->session, process, MST_CAUSE_UNHEALTHY, code);
+    }
+    return runs;
 }
 
 static void member_of(struct mst_process *process, const struct mst_who *who)
@@ -482,7 +510,8 @@ static void failed(struct mst_place *place)
 
 /* To the service: that it is dead, or, when the waiter told that already, how it died. Of who left
  * or closed it takes no notice. How one that hung died is known as soon as that it did; of a rank
- * behind a shell the status says nothing. */
+ * behind a shell the status says nothing. An older service did not take it that one is unhealthy.
+ */
 static void report(struct mst_run_job *job, struct mst_process *process, bool died)
 {
     bool own = mst_process_pid(process) == (uint64_t)process->pid;
@@ -492,7 +521,7 @@ static void report(struct mst_run_job *job, struct mst_process *process, bool di
                          own && WIFSIGNALED(process->status) ? WTERMSIG(process->status)
                                                              : process->ended_by);
     }
-    if (process->verdict != MST_CAUSE_NONE) {
+    if (process->verdict != MST_CAUSE_NONE && process->verdict != MST_CAUSE_UNHEALTHY) {
         return;
     }
     if (WIFSIGNALED(process->status)) {

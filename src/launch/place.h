@@ -70,6 +70,9 @@ void mst_place_notice(struct mst_place *place);
 /* With the run's lock held. */
 void mst_place_member(struct mst_run_job *job, const struct mst_who *who);
 void mst_place_told(void *job, uint64_t tag);
+/* A front gives the process up, and the service is told that it is lost, and why. False: the
+ * process is dead already. */
+bool mst_place_unhealthy(const struct mst_place *place, int32_t code, struct mst_slice text);
 
 /* variables.c: what all ranks of this node get, and what one of them gets. False: no memory. */
 bool mst_variables_set(struct mst_environment *environment, const struct mst_run_job *job);

@@ -164,7 +164,9 @@ void mst_process_how(const struct mst_process *process, char *text, size_t room)
         mst_cause_sentence(&line, &(struct mst_caused){.cause = process->verdict});
         mst_text_add(&line, " and was killed");
     } else if (process->verdict == MST_CAUSE_HARD_TIMEOUT) {
-        (void)snprintf(text, room, "%s and was ended", process->hung);
+        (void)snprintf(text, room, "%s and was ended", process->why);
+    } else if (process->verdict == MST_CAUSE_UNHEALTHY) {
+        (void)snprintf(text, room, "is unhealthy: its heartbeats stopped");
     } else if (process->end != MST_PROCESS_GONE) {
         (void)snprintf(text, room, "is dead");
     } else {

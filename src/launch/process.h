@@ -57,20 +57,22 @@ struct mst_process {
     bool fronted;           /* it was a rank by a front; main thread */
     bool lingers;           /* it is gone, and its rank uses its grace time; main thread */
     enum mst_cause verdict; /* LEASE, EVICTED: the service gave it up before it ended;
-                               HARD_TIMEOUT: it was ended because it hung */
-    int ended_by;           /* then: the last signal it got */
-    char hung[96];          /* and why: "made no progress for 90.0 s" */
+                               HARD_TIMEOUT: it was ended because it hung;
+                               UNHEALTHY: a front gave it up */
+    int ended_by;           /* HARD_TIMEOUT: the last signal it got */
+    char why[128];          /* of these two: "made no progress for 90.0 s" */
     bool joined;            /* it was in a generation, or a worker of the job */
     bool excused;           /* it was ended because its node was given up, or all begin anew */
     uint32_t rank;          /* in the last one that was heard of: see below */
-    struct timespec died;   /* when it was first known, on the wall clock... */
+    struct timespec died;   /* when it, or the verdict, was first known, on the wall clock... */
     uint64_t died_ns;       /* ...and on ours */
 
     struct mst_watched watched; /* by the monitor, while it runs */
 
     int status; /* as waitpid gives it, once gone: of the rank, if it said so */
-    /* The death, its status when that came later, and that it was the last of its place. */
-    struct mst_word lost[3];
+    /* That it is unhealthy, the death, its status when that came later, and that it was the last of
+     * its place. */
+    struct mst_word lost[4];
     unsigned lost_count;
 };
 

@@ -133,14 +133,16 @@ static muster_status send_word(struct mst_delivery *delivery)
 {
     const struct mst_word *word = MST_CONTAINER(delivery, struct mst_word, delivery);
     const struct mst_process *process = word->process;
-    const bool hung = word->cause == MST_CAUSE_HARD_TIMEOUT;
-    const struct mst_request request = {.command = MST_LOST,
-                                        .lost = {.index = process->index,
-                                                 .pid = mst_process_pid(process),
-                                                 .cause = word->cause,
-                                                 .code = word->code,
-                                                 .text = mst_slice_text(hung ? process->hung : ""),
-                                                 .last = word->last}};
+    const bool given_up =
+        word->cause == MST_CAUSE_HARD_TIMEOUT || word->cause == MST_CAUSE_UNHEALTHY;
+    const struct mst_request request = {
+        .command = MST_LOST,
+        .lost = {.index = process->index,
+                 .pid = mst_process_pid(process),
+                 .cause = word->cause,
+                 .code = word->code,
+                 .text = mst_slice_text(given_up ? process->why : ""),
+                 .last = word->last}};
 
     return mst_lib_post(delivery->client, &request, UINT64_MAX, &delivery->post);
 }

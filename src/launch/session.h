@@ -78,7 +78,8 @@ void mst_session_widen(struct mst_run_session *session);
 void mst_session_notices(struct mst_run_session *session);
 void mst_session_close(struct mst_run_session *session);
 
-/* The process is dead: the service decides its loss now. Does not wait. Thread: any. */
+/* The process is dead or unhealthy: the service decides its loss now. Does not wait. Thread: any.
+ */
 void mst_session_lost(struct mst_run_session *session, struct mst_process *process,
                       enum mst_cause cause, int code);
 

@@ -271,7 +271,7 @@ struct mst_request {
         struct {
             uint32_t index;
             uint64_t pid;         /* of the dead process: a later incarnation has another one */
-            enum mst_cause cause; /* EXIT, SIGNAL, GONE or HARD_TIMEOUT */
+            enum mst_cause cause; /* EXIT, SIGNAL, GONE, HARD_TIMEOUT or UNHEALTHY */
             int32_t code;
             struct mst_slice text; /* its last output */
             bool last;             /* no other process is started in its place */

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocols of the fronts, spoken by hand: enough of JAX's and of TCPStore's to be a process of a job where
-neither is installed. As a program, `frontwire.py PORT INDEX` registers as a process of JAX, then waits for the
-error of another one."""
+neither is installed. As a program, `frontwire.py PORT INDEX [BEAT_MS]` registers as a process of JAX, then waits
+for the error of another one; with heartbeats of that time it aborts then, as JAX does."""
 
 import os
 import socket
 import struct
 import sys
+import threading
+import time
 
 from wire import WAIT_S, field, fixed64
 
@@ -30,10 +32,11 @@ def fixed64_of(message, number):
 class Jax:
     """The coordination client of one process, as jaxlib 0.10 has it: calls of gRPC over plain HTTP/2."""
 
-    def __init__(self, port, index):
+    def __init__(self, port, index, of=None):
+        """`of`: another connection of the same process."""
         self.index = index
-        self.incarnation = int.from_bytes(os.urandom(7), "little") + 1
-        self.service = 0
+        self.incarnation = of.incarnation if of else int.from_bytes(os.urandom(7), "little") + 1
+        self.service = of.service if of else 0
         self.stream = -1
         self.socket = socket.create_connection(("127.0.0.1", int(port)), timeout=WAIT_S)
         self.input = self.socket.makefile("rb")
@@ -64,22 +67,26 @@ class Jax:
             if number == stream and (kind == RST_STREAM or (kind in (DATA, HEADERS) and flags & END_STREAM)):
                 return data[5:] if data else None
 
-    def call(self, method, message):
+    def call(self, method, message, **more):
         self.stream += 2
         headers = {":method": "POST", ":scheme": "http", ":path": SERVICE + method, ":authority": "localhost"}
-        headers.update({"te": "trailers", "content-type": "application/grpc"})
+        headers.update({"te": "trailers", "content-type": "application/grpc", **more})
         self.frame(HEADERS, END_HEADERS, self.stream, b"".join(literal(*pair) for pair in headers.items()))
         self.frame(DATA, END_STREAM, self.stream, struct.pack(">BI", 0, len(message)) + message)
         return self.answer(self.stream)
 
-    def member_call(self, method, message=b""):
+    def member_call(self, method, message=b"", **more):
         who = field(1, fixed64(2, self.incarnation) + fixed64(3, self.service))
-        return FAILED if self.call(method, who + message) is None else OK
+        return FAILED if self.call(method, who + message, **more) is None else OK
 
     def register(self):
         got = self.call("RegisterTask", fixed64(3, self.incarnation) + field(5, self.index))
         self.service = fixed64_of(got, 1) if got else 0
         return FAILED if got is None else OK
+
+    def beat(self, every_ms):
+        message = fixed64(2, self.incarnation) + field(3, self.index)
+        return self.member_call("Heartbeat", message, **{"grpc-timeout": f"{every_ms}m"})
 
     def poll(self):
         return self.member_call("PollForError", field(2, self.index))
@@ -124,11 +131,24 @@ class Store:
         return self.input.read(size)
 
 
-def main(port, index):
+def beat(jax, every_ms):
+    while True:
+        time.sleep(every_ms / 10000)
+        jax.beat(every_ms)
+
+
+def main(port, index, every_ms=None):
     jax = Jax(port, int(index))
-    print("registered" if jax.register() == OK else "refused", flush=True)
+    ok = jax.register() == OK
+    if every_ms:
+        beats = Jax(port, jax.index, of=jax)
+        ok = ok and beats.beat(int(every_ms)) == OK
+        threading.Thread(target=beat, args=(beats, int(every_ms)), daemon=True).start()
+    print(f"registered {index} pid {os.getpid()}" if ok else "refused", flush=True)
     jax.socket.settimeout(None)
     print("polled" if jax.poll() == OK else "error", flush=True)
+    if every_ms:
+        os.abort()
 
 
 if __name__ == "__main__":

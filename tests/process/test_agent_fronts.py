@@ -41,8 +41,8 @@ def clients(started):
 def other(clients, env):
     """other(port, index): another process that registers, as one of JAX does, and stays."""
 
-    def start(port, index):
-        clients.append(Process([sys.executable, WIRE, port, index], env))
+    def start(port, index, *every_ms):
+        clients.append(Process([sys.executable, WIRE, port, index, *every_ms], env))
         return clients[-1]
 
     return start
@@ -94,6 +94,22 @@ def test_a_process_that_dies_is_lost(agent, other, muster):
     until(lambda: members(muster)[0]["state"] == "lost")
     (line,) = one.log.having("process 0")
     assert re.fullmatch(rf"muster agent: process 0: its process \(pid {dies.pid} on .+\) has died", line)
+
+
+def test_a_process_that_is_frozen_is_lost(service, agent, other):
+    """Two processes send heartbeats, until one is frozen. The agent reports that it is lost, with JAX's code, and the
+    other one's poll for errors ends. Its death changes nothing."""
+    one = agent("--front", "xla", "--size", 2)
+    frozen, lives = other(one.port, 0, 2000), other(one.port, 1, 2000)
+    for process in (frozen, lives):
+        process.out.wait_for("registered")
+    frozen.signal(signal.SIGSTOP)
+    lives.out.wait_for("error")
+    service.log.wait_for("member-lost #0", "cause=unhealthy code=14")
+    frozen.kill()
+    one.process.signal(signal.SIGTERM)
+    assert one.process.wait() == 0
+    assert one.log.having("process 0") == []
 
 
 def test_the_next_attempt(agent, other, muster):

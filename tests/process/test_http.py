@@ -800,7 +800,7 @@ def test_losses_are_counted_by_cause(serve, spawn, muster):
     job = {"job": run.job}
     found = http.metrics()
     assert found.value("muster_members", state="present", **job) == 4
-    for cause in "exit", "signal", "lease", "evicted", "left", "gone", "fault":
+    for cause in "exit", "signal", "lease", "evicted", "left", "gone", "fault", "unhealthy":
         assert found.value("muster_member_losses_total", reason=cause, **job) == 0
     ranks = run.entered()
     os.kill(ranks[1]["pid"], signal.SIGKILL)

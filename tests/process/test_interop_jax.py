@@ -173,7 +173,7 @@ def test_process_0_dies_and_all_end(jax, job):
 def test_a_frozen_process(jax, job, muster, tmp_path):
     """One of four processes of JAX is frozen, and the others wait at a barrier. `muster status` names it.
     After the time that JAX was given for heartbeats the others end by JAX's own error, which names it, and
-    so does a line of the run."""
+    so do two lines of the run, one of them the last."""
     run = job(4, [], *jax, "heartbeat=20", f"wait={tmp_path}/go", "barrier=two")
     all_say(run, "waits")
     pid = int(said(run, "pid")[2].split()[0])
@@ -184,6 +184,7 @@ def test_a_frozen_process(jax, job, muster, tmp_path):
     assert run.run.wait() != 0
     (line,) = run.log.having("rank 2 (#2) is unhealthy: ", "heartbeat timeout")
     assert "follows" not in line  # they all end
+    assert re.search(rf"first cause: rank 2 \(#2, pid {pid}\) on .* is unhealthy: ", run.last_line())
 
 
 def test_a_node_is_killed(jax, spawn, env, tmp_path):

@@ -7,12 +7,19 @@ behaviour: fronts / What a process finds
 
 import os
 import re
+import signal
 import socket
+import sys
+
+import pytest
 
 from nodes import joining
+from running import Run, wait_gone
 
 PLACE = "echo $RANK $SLURM_PROCID of $SLURM_NTASKS local $SLURM_LOCALID job $SLURM_JOB_ID."
 JAX = "echo jax $JAX_COORDINATOR_ADDRESS $JAX_COORDINATOR_BIND_ADDRESS.;"
+# A process of JAX whose heartbeats come every 0.4 s: it may be silent for 8 s.
+BEATS = f"exec {sys.executable} {os.path.dirname(__file__)}/frontwire.py ${{JAX_COORDINATOR_ADDRESS##*:}} $RANK 4000"
 STORE = "echo store $MASTER_ADDR:$MASTER_PORT $TORCHELASTIC_USE_AGENT_STORE."
 
 
@@ -102,3 +109,25 @@ def test_a_stranger_at_the_port(spawn, tmp_path):
                 pass
     (tmp_path / "go").write_text("go\n")
     assert run.wait() == 0
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_frozen_process_is_the_first_cause(spawn, muster, held):
+    """One of three processes that speak JAX's protocol is frozen, and the service is held as well in the second of two
+    runs, for longer than the lease. The other two are told, and abort. The last line of the run names the frozen
+    process as unhealthy, not one that aborted; the exit code is of one that did."""
+    run = Run(spawn, muster, 3, "--lease", "3s", rank=["sh", "-c", BEATS])
+    run.out.wait_for("registered", count=3)
+    pids = {}
+    for line in run.out.having("registered"):
+        index, pid = re.search(r"registered (\d) pid (\d+)", line).groups()
+        pids[int(index)] = int(pid)
+    service = run.service()
+    aborting = [os.pidfd_open(pids[index]) for index in (0, 2)]
+    os.kill(pids[1], signal.SIGSTOP)
+    if held:
+        os.kill(service, signal.SIGSTOP)
+    wait_gone(*aborting)
+    os.kill(service, signal.SIGCONT)
+    assert run.run.wait() == 128 + signal.SIGABRT, "\n".join(run.log.lines)
+    assert re.search(rf"first cause: rank 1 \(#1, pid {pids[1]}\) on .* is unhealthy: ", run.last_line())

@@ -355,9 +355,10 @@ static void ask_lost(struct scene *scene)
     scene->request.lost.cause = words_flag(words, "signal")         ? MST_CAUSE_SIGNAL
                                 : words_flag(words, "exit")         ? MST_CAUSE_EXIT
                                 : words_flag(words, "hard-timeout") ? MST_CAUSE_HARD_TIMEOUT
+                                : words_flag(words, "unhealthy")    ? MST_CAUSE_UNHEALTHY
                                                                     : MST_CAUSE_NONE;
     if (scene->request.lost.cause == MST_CAUSE_NONE) {
-        words_bad(words, "missing", "signal N, exit N, hard-timeout N or gone");
+        words_bad(words, "missing", "signal N, exit N, hard-timeout N, unhealthy N or gone");
     }
     scene->request.lost.code = (int32_t)words_to_number(words, words_need(words, "a code"));
 }

@@ -86,6 +86,7 @@ static void who_called_exit_in_the_function_ended_with_that_status(void **state)
         {PID - 1, 0, 1 + 255, MST_CAUSE_NONE, "ended with status 255", 255},
         {PID - 1, SIGKILL, 0, MST_CAUSE_NONE, "was killed by signal 9 (Killed)", 137},
         {PID - 1, SIGKILL, 1 + 1, MST_CAUSE_HARD_TIMEOUT, "hung and was ended", 137},
+        {PID, SIGKILL, 0, MST_CAUSE_UNHEALTHY, "is unhealthy: its heartbeats stopped", 137},
         {PID, SIGSEGV, 1 + 1, MST_CAUSE_NONE, "was killed by signal 11 (Segmentation fault)", 139},
     };
 
@@ -97,7 +98,7 @@ static void who_called_exit_in_the_function_ended_with_that_status(void **state)
         process_init(&process);
         process.pid = rows[i].pid;
         process.verdict = rows[i].verdict;
-        (void)snprintf(process.hung, sizeof process.hung, "hung");
+        (void)snprintf(process.why, sizeof process.why, "hung");
         atomic_store(&process.page->exited, rows[i].exited);
         mst_process_gone(&process, rows[i].status);
         mst_process_page_end(&process);

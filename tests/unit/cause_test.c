@@ -146,6 +146,35 @@ static void the_death_behind_what_is_passed_on_is_of_its_generation(void **state
     ends_by(&job, "first cause: rank 2 (#2, pid 77) on ", 1);
 }
 
+/* A process of JAX is frozen, another one aborts because of that, and the end of the run kills the
+ * first. The first cause is that it is unhealthy, also where the service does not answer; the exit
+ * code is of the one that ended by itself. */
+static void an_unhealthy_process_goes_before_those_that_abort(void **state)
+{
+    static struct mst_run_job job;
+    struct mst_run_options options;
+    struct mst_process aborts, frozen;
+
+    (void)state;
+    job_init(&job, &options, &aborts);
+    aborts.last.runs_failed = 0;
+    aborts.status = SIGABRT;
+    aborts.died_ns = 2;
+    frozen = aborts;
+    frozen.index = frozen.rank = 3;
+    frozen.last.pid = OTHER_PID;
+    frozen.verdict = MST_CAUSE_UNHEALTHY;
+    frozen.status = SIGKILL;
+    frozen.died_ns = 1;
+    aborts.older = &frozen;
+    ends_by(&job, "first cause: rank 3 (#3, pid 77) on  is unhealthy: its heartbeats stopped at ",
+            128 + SIGABRT);
+    job.faults.first = of_another_node(MST_CAUSE_UNHEALTHY, 14);
+    job.faults.first.index = job.faults.first.rank = 3;
+    ends_by(&job, "first cause: rank 3 (#3, pid 77) on  is unhealthy: code 14, in generation 2",
+            128 + SIGABRT);
+}
+
 static void hears(struct mst_run_job *job, uint64_t revision)
 {
     const struct mst_item item = {
@@ -195,6 +224,7 @@ int main(void)
         cmocka_unit_test(of_another_rank_the_hard_timeout_is),
         cmocka_unit_test(what_befell_a_peer_goes_before_what_is_passed_on),
         cmocka_unit_test(the_death_behind_what_is_passed_on_is_of_its_generation),
+        cmocka_unit_test(an_unhealthy_process_goes_before_those_that_abort),
         cmocka_unit_test(faults_are_said_after_a_second_of_many),
     };
 

@@ -217,7 +217,7 @@ static void a_death_is_told_until_it_is_heard(void **state)
 
     (void)state;
     session_open(&session);
-    (void)snprintf(process.hung, sizeof process.hung, "hung");
+    (void)snprintf(process.why, sizeof process.why, "hung");
     mst_session_lost(&session, &process, MST_CAUSE_SIGNAL, 9);
     assert_int_equal(fake.requests[0].lost.index, 4);
     assert_int_equal(fake.requests[0].lost.cause, MST_CAUSE_SIGNAL);
@@ -237,6 +237,22 @@ static void a_death_is_told_until_it_is_heard(void **state)
     fake_answer(MUSTER_OK);
     fake_end(MUSTER_ECANCELLED);
     assert_true(mst_session_heard_all(&session, &process));
+}
+
+static void an_unhealthy_process_is_told_with_its_error(void **state)
+{
+    struct mst_process process = {.index = 4, .pid = 77, .why = "no heartbeats"};
+    struct mst_run_session session;
+
+    (void)state;
+    session_open(&session);
+    mst_session_lost(&session, &process, MST_CAUSE_UNHEALTHY, 14);
+    assert_int_equal(fake.requests[0].lost.pid, 77);
+    assert_int_equal(fake.requests[0].lost.cause, MST_CAUSE_UNHEALTHY);
+    assert_int_equal(fake.requests[0].lost.code, 14);
+    assert_int_equal(fake.requests[0].lost.text.size, sizeof "no heartbeats" - 1);
+    fake_answer(MUSTER_OK);
+    fake_end(MUSTER_ECANCELLED);
 }
 
 static void a_note_is_written_until_there_is_room(void **state)
@@ -329,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup(the_end_of_the_session_is_its_end, set_up),
         cmocka_unit_test_setup(one_that_outlives_it_is_for_the_next_session, set_up),
         cmocka_unit_test(a_death_is_told_until_it_is_heard),
+        cmocka_unit_test(an_unhealthy_process_is_told_with_its_error),
         cmocka_unit_test(a_note_is_written_until_there_is_room),
         cmocka_unit_test(a_counter_is_answered_once_for_each_time),
         cmocka_unit_test(a_hang_is_told_until_it_is_heard),

@@ -286,6 +286,8 @@ static struct stage {
     char said[400], waits[4096];
     int connection; /* of the process that the fronts asked for last */
     unsigned changes;
+    bool reports; /* the agent, that a process is unhealthy */
+    char reported[64];
 } stage;
 
 static bool process_of(void *ctx, uint32_t index, int connection, uint64_t *pid_out, char *why,
@@ -296,6 +298,14 @@ static bool process_of(void *ctx, uint32_t index, int connection, uint64_t *pid_
     *pid_out = 1000 + index;
     (void)snprintf(why, room, "process %u is not of this node", (unsigned)index);
     return index < 2;
+}
+
+static bool on_unhealthy(void *ctx, uint32_t index, int32_t code, struct mst_slice text)
+{
+    (void)ctx;
+    (void)snprintf(stage.reported, sizeof stage.reported, "%u %d %.*s", (unsigned)index, code,
+                   (int)text.size, (const char *)text.data);
+    return stage.reports;
 }
 
 static void on_changed(void *ctx)
@@ -354,6 +364,7 @@ static int set_up(void **state)
                                          .client = &stage.client,
                                          .node = MST_NODE_NONE,
                                          .process = process_of,
+                                         .unhealthy = on_unhealthy,
                                          .waits = on_waits,
                                          .rank = rank_of,
                                          .say = say,
@@ -629,7 +640,29 @@ static void a_process_leaves(void **state)
     (void)uv_timer_stop(&stage.limit);
 }
 
-/* A front reports a fault of a process. The job has it, with its cause, its code and its text. */
+/* A front observes that a process is unhealthy. The agent reports it, and that it is lost: the
+ * process's session reports nothing, and does not leave. */
+static void an_unhealthy_process(void **state)
+{
+    const struct mst_request faults = {.command = MST_FAULTS};
+    char text[128];
+
+    (void)state;
+    open_both();
+    stage.reports = true;
+    write_to(stage.fd, "fl");
+    expect_on(stage.fd, "FL");
+    assert_string_equal(stage.reported + 1, " 7 it broke");
+    assert_true(mst_fronts_has(stage.fronts, 0) != mst_fronts_has(stage.fronts, 1));
+    first = (struct mst_item){.kind = 0};
+    ask(&faults);
+    assert_int_equal(first.kind, 0);
+    assert_int_equal(seen(0, text).state, MUSTER_MEMBER_PRESENT);
+    assert_int_equal(seen(1, text).state, MUSTER_MEMBER_PRESENT);
+}
+
+/* A front reports a fault of a process, and the agent does not. The job has it, with its cause, its
+ * code and its text. */
 static void a_failure(void **state)
 {
     const struct mst_request faults = {.command = MST_FAULTS};
@@ -801,6 +834,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_session_that_is_no_member, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_death, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_process_leaves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_unhealthy_process, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failure, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_dropped_call, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_notice, set_up, tear_down),

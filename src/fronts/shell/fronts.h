@@ -30,6 +30,10 @@ struct mst_fronts_options {
      * as `why` says in one line. */
     bool (*process)(void *ctx, uint32_t index, int connection, uint64_t *pid_out, char *why,
                     size_t room);
+    /* The front has observed that the process `index` is unhealthy: the agent reports it as lost to
+     * the service, in its own session and so in order with what it reports of the others. False:
+     * the agent does not report it, and the process's session does. May be NULL: likewise. */
+    bool (*unhealthy)(void *ctx, uint32_t index, int32_t code, struct mst_slice text);
     void (*say)(void *ctx, const char *line);
     void (*changed)(void *ctx); /* mst_fronts_has or _idle may say another thing. May be NULL */
     void (*waits)(void *ctx);   /* likewise mst_fronts_waits */

@@ -25,7 +25,7 @@ struct session {
     muster_client *client;
     struct mst_lib_interest interest;
     struct mst_list calls;
-    bool dead;   /* the agent says so, and tells the service */
+    bool dead;   /* or unhealthy: the agent tells the service that it is lost */
     bool leaves; /* the front has no interest any more */
     struct mst_fronts_news over, ready;
     muster_status status; /* why it is over */
@@ -420,10 +420,16 @@ static void drop(struct session *session, uint64_t tag)
 
 static void fail(struct session *session, const struct mst_front_effect *effect)
 {
+    const struct mst_fronts_options *options = &session->fronts->options;
     struct mst_request request = {
         .command = MST_FAULT,
         .fault = {.kind = effect->cause, .code = effect->code, .text = effect->bytes}};
 
+    if (effect->cause == MST_CAUSE_UNHEALTHY && options->unhealthy != NULL &&
+        options->unhealthy(options->ctx, session->index, effect->code, effect->bytes)) {
+        session->dead = true;
+        return;
+    }
     mst_lib_lock(session->client);
     request.fault.generation = mst_lib_view(session->client)->generation;
     mst_lib_unlock(session->client);

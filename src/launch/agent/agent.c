@@ -66,6 +66,13 @@ static bool process_of(void *ctx, uint32_t index, int connection, uint64_t *pid_
     return mst_deaths_process(&agent->deaths, index, connection, pid_out, why, room);
 }
 
+static bool on_unhealthy(void *ctx, uint32_t index, int32_t code, struct mst_slice text)
+{
+    struct agent *agent = ctx;
+
+    return mst_deaths_unhealthy(&agent->deaths, index, code, text);
+}
+
 /* ---- what it looks at ---- */
 
 /* When to look again; NEVER: when something is told. */
@@ -198,6 +205,7 @@ static muster_status open_fronts(struct agent *agent, uint16_t *port_out, struct
                                               .node = MST_NODE_NONE,
                                               .port = options->port,
                                               .process = process_of,
+                                              .unhealthy = on_unhealthy,
                                               .say = say_line,
                                               .changed = wake,
                                               .ctx = agent};

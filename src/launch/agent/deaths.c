@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "net/loopback_peer.h"
 #include "process/socket_holder.h"
 
@@ -25,6 +26,9 @@ struct watched {
     uint64_t pid;
     bool closed; /* the handle */
     struct mst_delivery lost;
+    enum mst_cause cause;
+    int32_t code;
+    char text[128];
 };
 
 /* ---- the report ---- */
@@ -37,13 +41,15 @@ static void on_arrived(struct mst_delivery *delivery, const struct mst_reply *re
     one->deaths->changed(one->deaths->ctx);
 }
 
-/* How it ended is known to its parent alone. */
 static muster_status send_lost(struct mst_delivery *delivery)
 {
     const struct watched *one = MST_CONTAINER(delivery, struct watched, lost);
-    const struct mst_request request = {
-        .command = MST_LOST,
-        .lost = {.index = one->index, .pid = one->pid, .cause = MST_CAUSE_GONE}};
+    const struct mst_request request = {.command = MST_LOST,
+                                        .lost = {.index = one->index,
+                                                 .pid = one->pid,
+                                                 .cause = one->cause,
+                                                 .code = one->code,
+                                                 .text = mst_slice_text(one->text)}};
 
     return mst_lib_post(delivery->client, &request, UINT64_MAX, &delivery->post);
 }
@@ -60,6 +66,13 @@ static void unlock(const struct mst_deaths *deaths)
     if (deaths->client != NULL) {
         mst_lib_unlock(deaths->client);
     }
+}
+
+static void report(struct watched *one)
+{
+    lock(one->deaths);
+    mst_deliver(&one->lost, one->deaths->client);
+    unlock(one->deaths);
 }
 
 /* ---- the process ---- */
@@ -96,9 +109,7 @@ static void on_end(uv_poll_t *poll, int status, int events)
     if (!mst_fronts_has(deaths->fronts, one->index)) {
         return; /* it has left */
     }
-    lock(deaths);
-    mst_deliver(&one->lost, deaths->client);
-    unlock(deaths);
+    report(one);
     (void)snprintf(text, sizeof text, "its process (pid %" PRIu64 " on %s) has died", one->pid,
                    deaths->host);
     (void)snprintf(line, sizeof line, "process %" PRIu32 ": %s", one->index, text);
@@ -135,6 +146,7 @@ static bool watch(struct mst_deaths *deaths, uint32_t index, pid_t pid, int pidf
     one->index = index;
     one->pid = (uint64_t)pid;
     one->pidfd = pidfd;
+    one->cause = MST_CAUSE_GONE; /* how it ended is known to its parent alone */
     one->poll.data = one;
     one->lost = (struct mst_delivery){.send = send_lost, .arrived = on_arrived, .outlives = true};
     if (uv_poll_init(deaths->loop, &one->poll, pidfd) != 0) {
@@ -186,6 +198,20 @@ bool mst_deaths_process(struct mst_deaths *deaths, uint32_t index, int connectio
     }
     *pid_out = (uint64_t)pid;
     return true;
+}
+
+bool mst_deaths_unhealthy(struct mst_deaths *deaths, uint32_t index, int32_t code,
+                          struct mst_slice text)
+{
+    struct watched *one = watched_at(deaths, index);
+
+    if (one != NULL) {
+        one->cause = MST_CAUSE_UNHEALTHY;
+        one->code = code;
+        (void)snprintf(one->text, sizeof one->text, "%.*s", MST_SLICE_ARGS(text));
+        report(one);
+    }
+    return one != NULL;
 }
 
 /* ---- the session ---- */

@@ -33,6 +33,10 @@ void mst_deaths_open(struct mst_deaths *deaths);
 bool mst_deaths_process(struct mst_deaths *deaths, uint32_t index, int connection,
                         uint64_t *pid_out, char *why, size_t room);
 
+/* As `unhealthy` of mst_fronts_options: the process is reported once, as this. */
+bool mst_deaths_unhealthy(struct mst_deaths *deaths, uint32_t index, int32_t code,
+                          struct mst_slice text);
+
 /* The session of the agent is another one, or NULL. The earlier one is closed by now. */
 void mst_deaths_session(struct mst_deaths *deaths, muster_client *client);
 

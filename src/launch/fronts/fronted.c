@@ -42,6 +42,13 @@ static bool process_of(void *ctx, uint32_t index, int connection, uint64_t *pid_
     return true;
 }
 
+static bool on_unhealthy(void *ctx, uint32_t index, int32_t code, struct mst_slice text)
+{
+    const struct mst_place *place = place_of(ctx, index);
+
+    return place != NULL && mst_place_unhealthy(place, code, text);
+}
+
 /* With the client's lock held. */
 static muster_status on_notices(void *ctx, const struct mst_reply *reply)
 {
@@ -131,6 +138,7 @@ int mst_fronted_open(struct mst_run_job *job)
                                                    .limits = mst_limits_default},
                                         .client = &fronted->client,
                                         .process = process_of,
+                                        .unhealthy = on_unhealthy,
                                         .say = on_line,
                                         .changed = on_changed,
                                         .waits = on_waits,

@@ -284,7 +284,7 @@ static void tell_gone(const struct mst_member *member)
 {
     bool is_lost = member->end == MST_STATE_LOST;
     bool has_code = member->cause == MST_CAUSE_EXIT || member->cause == MST_CAUSE_SIGNAL ||
-                    member->cause == MST_CAUSE_HARD_TIMEOUT;
+                    member->cause == MST_CAUSE_HARD_TIMEOUT || member->cause == MST_CAUSE_UNHEALTHY;
     char code[24] = "";
 
     if (is_lost && has_code) {

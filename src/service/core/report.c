@@ -265,7 +265,8 @@ muster_status mst_report_loss(struct mst_session *session, struct mst_waiter *wa
     muster_status status;
 
     if (loss.cause != MST_CAUSE_EXIT && loss.cause != MST_CAUSE_SIGNAL &&
-        loss.cause != MST_CAUSE_GONE && loss.cause != MST_CAUSE_HARD_TIMEOUT) {
+        loss.cause != MST_CAUSE_GONE && loss.cause != MST_CAUSE_HARD_TIMEOUT &&
+        loss.cause != MST_CAUSE_UNHEALTHY) {
         return MUSTER_EINVAL;
     }
     status = copy_text(waiter, request->lost.text, &loss.text);

@@ -169,7 +169,7 @@ static void read_members(struct mst_exposition *out, const struct mst_figures *f
 static void read_losses(struct mst_exposition *out, const struct mst_figures *figures)
 {
     for (size_t i = 0; i < figures->job_count; i++) {
-        for (enum mst_cause cause = MST_CAUSE_EXIT; cause <= MST_CAUSE_HARD_TIMEOUT; cause++) {
+        for (enum mst_cause cause = MST_CAUSE_EXIT; cause <= MST_CAUSE_UNHEALTHY; cause++) {
             const struct mst_label labels[] = {job_label(&figures->jobs[i]),
                                                label("reason", mst_cause_word(cause))};
 
