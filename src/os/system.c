@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,20 +65,6 @@ void mst_system_event_ring(int fd)
     do {
         wrote = write(fd, &one, sizeof(one));
     } while (wrote < 0 && errno == EINTR); /* full: it is readable as it is */
-}
-
-int mst_system_alarm(void)
-{
-    return mst_descriptor_beyond_streams(
-        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-}
-
-void mst_system_alarm_set(int fd, uint64_t in_ns)
-{
-    const struct itimerspec when = {
-        .it_value = {.tv_sec = (time_t)(in_ns / NS_PER_S), .tv_nsec = (long)(in_ns % NS_PER_S)}};
-
-    (void)timerfd_settime(fd, 0, &when, NULL);
 }
 
 void mst_system_event_quiet(int fd)

@@ -23,9 +23,4 @@ int mst_system_event(void);
 void mst_system_event_ring(int fd);
 void mst_system_event_quiet(int fd);
 
-/* An event that is rung after a while, at least 1 ns; 0: no more. A later time replaces an earlier
- * one. Quietened as any event. */
-int mst_system_alarm(void);
-void mst_system_alarm_set(int fd, uint64_t in_ns);
-
 #endif

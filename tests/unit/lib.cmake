@@ -53,8 +53,6 @@ if(TARGET muster_static AND TARGET muster_program)
     # Has none left of what is opened or started.
     target_link_options(library_limit_test PRIVATE -Wl,--wrap=eventfd,--wrap=epoll_create1,--wrap=epoll_ctl
         -Wl,--wrap=socketpair,--wrap=timerfd_create,--wrap=fork,--wrap=pthread_create)
-    # Takes its time to look at the clock.
-    target_link_options(library_wake_test PRIVATE -Wl,--wrap=mst_system_now_ns)
     # Fails a chosen allocation.
     target_link_options(library_dispatch_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 endif()

@@ -197,7 +197,7 @@ static const struct shortage {
     int passes, error;
 } shortages[] = {
     {"open", open_client, EVENT, 0, EMFILE},
-    {"open", open_client, TIMER, 0, ENFILE},
+    {"open", open_client, EVENT, 1, ENFILE},
     {"open", open_client, THREAD, 0, EAGAIN},
     {"get a descriptor to poll", poll_client, EVENT, 0, EMFILE},
     {"cluster", open_cluster, EPOLL, 0, EMFILE},

@@ -272,7 +272,7 @@ static muster_status fill_client(struct muster_client *client, struct mst_lib_wa
     client->log = wanted->options.log;
     client->log_ctx = wanted->options.log_ctx;
     client->caller_event = mst_system_event();
-    client->background_event = client->caller_event < 0 ? -1 : mst_system_alarm();
+    client->background_event = client->caller_event < 0 ? -1 : mst_system_event();
     if (client->background_event < 0) {
         return mst_lib_fail_system(err, "open", errno);
     }

@@ -2,10 +2,9 @@
 /* A thread that blocks drives. A waiting thread that finds the connection undriven polls it itself:
  * the answer then costs one wake-up, of the thread that wants it. The background thread polls only
  * while no thread waits, and stays off for a moment after a caller has left: the seat of a program
- * that makes one call after the other would otherwise go back and forth each time. What wakes it is
- * an alarm, set for the end of that moment: a caller that returns in time costs no wake-up. It
- * stops the alarm after a long wait only, for after a short one that would cost more than it
- * saves. */
+ * that makes one call after the other would otherwise go back and forth each time. It looks by
+ * itself whether callers still come and go, so a caller makes no system call for it, except after a
+ * wait in which the background thread has stopped looking. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +23,8 @@
 #include "os/thread.h"
 #include "process/page.h"
 
-#define REST_NS NS_PER_MS
-#define LONG_NS (NS_PER_MS / 5)   /* a wait, beside which the two calls for an alarm are nothing */
+#define REST_MS 1                 /* of the background thread, after a caller took its seat */
+#define REST_LONG_MS 8            /* and then, while call follows call */
 #define DEAF_MS 100               /* the longest poll of a thread without an event */
 #define LOOK_MS 1000              /* of one with an event, which the program may have closed */
 #define SLEEP_NS (50 * NS_PER_MS) /* of a thread that no signal wakes, and that looks for one */
@@ -247,8 +246,7 @@ void mst_lib_disown(struct muster_client *client)
     }
     client->lost_fd = fd;
     client->caller_event = mst_system_event();
-    client->background_event = mst_system_alarm();
-    client->rung = client->armed = false;
+    client->background_event = mst_system_event();
     client->call_event = client->secret_fd = -1;
     mst_driver_disown(client->driver);
     mst_lib_alone_disown(client->alone);
@@ -261,19 +259,9 @@ void mst_lib_disown(struct muster_client *client)
     mst_lib_wake_ready(client);
 }
 
-static void quiet(struct muster_client *client, int event)
-{
-    mst_system_event_quiet(event);
-    if (event == client->background_event) {
-        client->rung = client->armed = false;
-    }
-}
-
 void mst_lib_background_ring(struct muster_client *client)
 {
-    client->rung = true;
-    client->armed = false;
-    mst_system_alarm_set(client->background_event, 1);
+    mst_system_event_ring(client->background_event);
 }
 
 /* Polls without the lock, then processes what arrived. `*polls` is true meanwhile; a caller that
@@ -300,7 +288,7 @@ static bool poll_once(struct muster_client *client, const int *own, uint64_t dea
         mst_lib_disown(client);
     }
     if (found > 0 && (fds[0].revents & POLLIN) != 0 && *own == event) {
-        quiet(client, event);
+        mst_system_event_quiet(event);
     }
     if (!*polls || client->poisoned) {
         return false;
@@ -362,43 +350,31 @@ static void take_seat(struct muster_client *client, struct mst_lib_waiter *waite
     MST_ASSERT(!client->driven);
     client->driven = true;
     waiter->driving = true;
-    client->seat_ns = mst_system_now_ns();
     if (client->background_polls) {
         client->background_polls = false;
         client->background = MST_LIB_PARKED;
         mst_lib_background_ring(client);
-    } else if (client->armed && client->long_wait) {
-        client->armed = false;
-        mst_system_alarm_set(client->background_event, 0);
     }
 }
 
-/* The background thread drives after a moment, or at once if a call was started. */
-static void rest(struct muster_client *client, uint64_t now_ns)
+static bool is_asleep(const struct muster_client *client)
 {
-    if (client->hurry) {
-        mst_lib_background_ring(client);
-    } else if (!client->rung && !client->armed && now_ns < client->rest_ns) {
-        client->armed = true;
-        mst_system_alarm_set(client->background_event, client->rest_ns - now_ns);
-    }
+    return client->rest_ms > REST_LONG_MS;
 }
 
-/* To another thread that waits, or to the background thread. */
+/* To another thread that waits, or to the background thread. That comes by itself after its rest,
+ * unless it sleeps, or is wanted at once because a call was started. */
 static void hand_on(struct muster_client *client)
 {
-    uint64_t now_ns = mst_system_now_ns();
-
     client->driven = false;
-    client->long_wait = now_ns - client->seat_ns >= LONG_NS;
-    client->rest_ns = mst_after_ns(now_ns, REST_NS);
+    client->left++;
     if (!mst_list_empty(&client->waiters)) {
         struct mst_lib_waiter *next =
             MST_CONTAINER(client->waiters.next, struct mst_lib_waiter, link);
 
         (void)pthread_cond_signal(&next->wake);
-    } else if (client->background == MST_LIB_PARKED) {
-        rest(client, now_ns); /* the time of above: later there would be nothing left to wait for */
+    } else if (client->background == MST_LIB_PARKED && (is_asleep(client) || client->hurry)) {
+        mst_lib_background_ring(client);
     }
 }
 
@@ -587,31 +563,41 @@ void mst_lib_hurry(struct muster_client *client)
     }
 }
 
-/* Waits until its alarm rings, without the lock. */
-static void stay_off(struct muster_client *client)
+/* Without the lock, until its end or until it is rung. */
+static void rest(struct muster_client *client)
 {
     struct pollfd kick = {.fd = client->background_event, .events = POLLIN};
     int found;
 
     client->background = MST_LIB_PARKED;
     drop_lock(client);
-    found = poll(&kick, 1, kick.fd < 0 ? DEAF_MS : LOOK_MS);
+    found = poll(&kick, 1, client->rest_ms);
     take_lock(client);
     if (found > 0 && (kick.revents & POLLIN) == 0) {
         mst_lib_disown(client);
-    } else if (client->background_event == kick.fd) {
-        quiet(client, kick.fd); /* also if nothing rang: without a descriptor it looks by itself */
+    } else if (found > 0 && client->background_event == kick.fd) {
+        mst_system_event_quiet(kick.fd);
     }
 }
 
-/* Whether a caller has the connection, or has left it only now. */
-static bool is_taken(struct muster_client *client)
+/* Its next rest, in milliseconds; 0: it drives. Callers come again soon if two have left since its
+ * last rest began. One that has waited all that time may wait for long: the thread sleeps until
+ * that one has left. */
+static int next_rest(struct muster_client *client)
 {
-    if (client->driven || !mst_list_empty(&client->waiters)) {
-        return true;
+    bool driven = client->driven || !mst_list_empty(&client->waiters);
+    bool rested = client->rest_ms > 0 && !is_asleep(client);
+    uint32_t left = client->left - client->left_before;
+
+    client->left_before = client->left;
+    if (!driven &&
+        (client->background == MST_LIB_DRIVES || client->hurry || (rested && left < 2))) {
+        return 0;
     }
-    rest(client, mst_system_now_ns());
-    return client->armed && !client->hurry;
+    if (driven && left == 0 && client->rest_ms >= REST_LONG_MS) {
+        return client->background_event < 0 ? DEAF_MS : LOOK_MS;
+    }
+    return rested ? REST_LONG_MS : REST_MS;
 }
 
 /* The page of this process, from its agent or created later for a helper. */
@@ -635,8 +621,9 @@ static void background_turns(struct muster_client *client)
         if (client->page && !client->page_held) {
             take_page(client);
         }
-        if (is_taken(client)) {
-            stay_off(client);
+        client->rest_ms = next_rest(client);
+        if (client->rest_ms > 0) {
+            rest(client);
         } else {
             client->background = MST_LIB_DRIVES;
             client->hurry = false;

@@ -30,7 +30,8 @@ struct mst_lib_waiter {
 
 /* What the background thread is doing.
  *
- *   DRIVES --a caller takes the seat--> PARKED --its alarm: no caller for a moment--> DRIVES */
+ *   DRIVES --a caller takes the seat--> PARKED --after a rest in which callers stayed off--> DRIVES
+ */
 enum mst_lib_background { MST_LIB_DRIVES, MST_LIB_PARKED };
 
 /* round.c: the calls of each name of rounds in a generation. */
@@ -70,15 +71,15 @@ struct muster_client {
     /* The seat: the thread that polls the connection. At most one does, except for the moment in
      * which the background thread has lost the seat and has not noticed yet. */
     struct mst_list waiters;
-    bool driven;    /* by a waiter */
-    bool long_wait; /* the last one of a waiter that drove */
+    bool driven; /* by a waiter */
     bool caller_polls, background_polls;
     uint64_t until_ns; /* when the thread in poll wakes by itself */
     uint64_t epoch;    /* of the driver's interest that it polls */
     int caller_event;
-    int background_event; /* an alarm */
+    int background_event;
     enum mst_lib_background background;
-    uint64_t seat_ns, rest_ns; /* when a caller last took the seat; left it, and a moment */
+    int rest_ms;                /* of the background thread, PARKED; 0: it drives */
+    uint32_t left, left_before; /* how often callers have left the seat; before its rest */
     pthread_t thread;
     bool thread_runs;
     bool thread_ready; /* and holds the page, if there is one */
@@ -86,7 +87,6 @@ struct muster_client {
     bool hurry;        /* a call was started, for which no thread blocks: no rest */
     bool page_held;    /* by the background thread, or that failed */
     bool page_ours;    /* held: only this client writes there */
-    bool rung, armed;  /* the alarm: for now; for the end of a rest */
 
     unsigned keepers; /* calls that will take the lock again: closing waits for them */
     bool closing;     /* the user's calls may not wait any more */
