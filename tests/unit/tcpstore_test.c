@@ -519,6 +519,65 @@ static void latched(struct stage *stage)
     EXPECT(stage, stage_got(peer, "00"));
 }
 
+static bool waits_for(struct peer *peer, const char *key)
+{
+    stage_say(peer, MST_TCPSTORE_WAIT, "K", 1, key);
+    return stage_got(peer, "00") || peer->stage->mem.failed;
+}
+
+static bool gets(struct peer *peer, const char *key, const char *value)
+{
+    stage_say(peer, MST_TCPSTORE_GET, "k", key);
+    return stage_got_bytes(peer, value) || peer->stage->mem.failed;
+}
+
+/* torch's `get` is a WAIT and then a GET. The service is asked once for both, whether the key is
+ * there or comes. */
+static void get_of_torch(struct stage *stage)
+{
+    struct peer *peer = stage_client(stage, 0);
+    struct peer *other = stage_client(stage, 1);
+    size_t posts;
+
+    stage_say(other, MST_TCPSTORE_SET, "kv", "k", "there");
+    EXPECT(stage, waits_for(peer, "k")); /* its session is open */
+    posts = stage->posts;
+    EXPECT(stage, waits_for(peer, "k") && gets(peer, "k", "there"));
+    EXPECT(stage, stage->posts == posts + 1);
+    stage_say(peer, MST_TCPSTORE_WAIT, "K", 1, "empty");
+    stage_say(other, MST_TCPSTORE_SET, "kv", "empty", "");
+    posts = stage->posts;
+    EXPECT(stage, stage_got(peer, "00") && gets(peer, "empty", ""));
+    EXPECT(stage, stage->posts == posts);
+}
+
+/* A value that ended a WAIT is for the GET of its key that comes next, within a second. Any other
+ * GET has the value of its own time. */
+static void get_after_a_wait(struct stage *stage)
+{
+    struct peer *peer = stage_client(stage, 0);
+    struct peer *other = stage_client(stage, 1);
+
+    stage_say(other, MST_TCPSTORE_SET, "kv", "k", "1");
+    EXPECT(stage, waits_for(peer, "k") && gets(peer, "k", "1"));
+    stage_say(other, MST_TCPSTORE_SET, "kv", "k", "2");
+    EXPECT(stage, gets(peer, "k", "2"));
+    EXPECT(stage, waits_for(peer, "k") && gets(peer, "none", ""));
+    stage_say(other, MST_TCPSTORE_SET, "kv", "k", "3");
+    EXPECT(stage, gets(peer, "k", "3"));
+    EXPECT(stage, waits_for(peer, "k"));
+    stage_say(peer, MST_TCPSTORE_SET, "kv", "k", "4");
+    EXPECT(stage, gets(peer, "k", "4"));
+    EXPECT(stage, waits_for(peer, "k"));
+    stage_say(peer, MST_TCPSTORE_CANCEL_WAIT, "");
+    stage_say(other, MST_TCPSTORE_SET, "kv", "k", "5");
+    EXPECT(stage, stage_got(peer, "01") && gets(peer, "k", "5"));
+    EXPECT(stage, waits_for(peer, "k"));
+    stage_say(other, MST_TCPSTORE_SET, "kv", "k", "6");
+    stage_pass(stage, 1000);
+    EXPECT(stage, gets(peer, "k", "6"));
+}
+
 /* A COMPARE_SET that stores nothing wakes no WAIT. */
 static void failed_compare(struct stage *stage)
 {
@@ -750,6 +809,8 @@ static void run_third_attempt(stage_scenario *scenario)
     X(slow_reader, stage_run_once)                                                                 \
     X(waits, stage_run)                                                                            \
     X(latched, stage_run)                                                                          \
+    X(get_of_torch, stage_run)                                                                     \
+    X(get_after_a_wait, stage_run)                                                                 \
     X(failed_compare, stage_run)                                                                   \
     X(cancels, stage_run)                                                                          \
     X(beside_a_wait, stage_run)                                                                    \

@@ -28,6 +28,7 @@ void mst_tcpstore_close(struct mst_tcpstore *front, struct mst_tcpstore_connecti
 {
     mst_tcpstore_wait_end(front, connection);
     mst_tcpstore_work_clear(front, &connection->work);
+    mst_tcpstore_found_drop(front, connection);
     if (connection->held) {
         mst_tcpstore_errand_leave(front, connection->held);
         connection->held = NULL;
@@ -113,6 +114,7 @@ void mst_tcpstore_finish(struct mst_tcpstore *front, struct mst_tcpstore_connect
 {
     MST_ASSERT(connection->busy);
     mst_tcpstore_work_clear(front, &connection->work);
+    mst_tcpstore_found_drop(front, connection);
     mst_tcpstore_reader_done(&connection->reader);
     connection->busy = false;
     mst_tcpstore_ready(front, connection);

@@ -125,6 +125,15 @@ struct mst_tcpstore_wait {
     struct mst_tcpstore_errand *grab;
 };
 
+/* What ended a wait for one key. torch's `get` is a WAIT and then a GET: the value that the service
+ * gave for the first is the reply to the second, as it was read within the same `get`. */
+struct mst_tcpstore_found {
+    struct mst_list link; /* of the front's, the oldest first; not linked: there is none */
+    struct mst_blob *key; /* as a request has it */
+    struct mst_blob *value;
+    uint64_t until_ns;
+};
+
 /* The request at hand. */
 struct mst_tcpstore_work {
     struct mst_list calls;
@@ -156,6 +165,7 @@ struct mst_tcpstore_connection {
     struct mst_tcpstore_work work;
     struct mst_tcpstore_wait wait;
     struct mst_tcpstore_errand *held; /* an item that is reserved for its next request */
+    struct mst_tcpstore_found found;  /* likewise a value */
 };
 
 struct mst_tcpstore {
@@ -164,7 +174,7 @@ struct mst_tcpstore {
     uint64_t now_ns;
     uint64_t sessions_made, tags;
     struct mst_tree connections, calls;
-    struct mst_list sessions, effects, ready, opening, waits, recent, hidden, errands;
+    struct mst_list sessions, effects, ready, opening, waits, recent, hidden, errands, found;
     struct mst_tcpstore_out waits_changed;
     struct mst_tcpstore_out *given; /* what `next` returned */
     struct mst_tcpstore_connection *spare;
@@ -254,6 +264,14 @@ void mst_tcpstore_wait_answer(struct mst_tcpstore *front,
  * next one is. */
 void mst_tcpstore_waits_tell(struct mst_tcpstore *front);
 uint64_t mst_tcpstore_waits_deadline_ns(const struct mst_tcpstore *front);
+/* Whether the request, which directly follows the wait, asks for the value that ended it. The value
+ * is dropped at the end of any request, and after RESERVED_MS. */
+bool mst_tcpstore_found_is_for(const struct mst_tcpstore_connection *connection,
+                               const struct mst_tcpstore_request *request);
+void mst_tcpstore_found_drop(struct mst_tcpstore *front,
+                             struct mst_tcpstore_connection *connection);
+void mst_tcpstore_found_expire(struct mst_tcpstore *front);
+uint64_t mst_tcpstore_found_deadline_ns(const struct mst_tcpstore *front);
 void mst_tcpstore_waits(const void *ctx, void (*each)(void *ctx, const struct mst_front_wait *wait),
                         void *each_ctx);
 /* Whether it is of this key alone. */

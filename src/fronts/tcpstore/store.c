@@ -696,6 +696,12 @@ void mst_tcpstore_begin(struct mst_tcpstore *front, struct mst_tcpstore_connecti
         read_before_change(front, connection);
         break;
     case MST_TCPSTORE_GET:
+        if (mst_tcpstore_found_is_for(connection, request)) {
+            answer_bytes(front, connection, mst_blob_slice(connection->found.value));
+        } else {
+            read_on(front, connection);
+        }
+        break;
     case MST_TCPSTORE_CHECK:
     case MST_TCPSTORE_MULTI_GET:
         read_on(front, connection);

@@ -375,6 +375,7 @@ static void on_tick(void *ctx, uint64_t now_ns)
 
     end_openings(front);
     end_reservations(front);
+    mst_tcpstore_found_expire(front);
     mst_tcpstore_waits_tell(front);
     if (front->follow.again_ns <= front->now_ns) {
         mst_tcpstore_queues_follow(front);
@@ -386,6 +387,8 @@ static uint64_t deadline(const void *ctx)
 {
     const struct mst_tcpstore *front = ctx;
     uint64_t soonest = mst_sooner(front->follow.again_ns, mst_tcpstore_waits_deadline_ns(front));
+
+    soonest = mst_sooner(soonest, mst_tcpstore_found_deadline_ns(front));
 
     if (!mst_list_empty(&front->opening)) {
         soonest = mst_sooner(
@@ -466,6 +469,7 @@ static muster_status front_new(void **out, const struct mst_front_config *config
     mst_list_init(&front->recent);
     mst_list_init(&front->hidden);
     mst_list_init(&front->errands);
+    mst_list_init(&front->found);
     mst_list_init(&front->following);
     mst_tree_init(&front->connections, connection_order);
     mst_tree_init(&front->calls, call_order);
@@ -503,6 +507,7 @@ static void check(const void *ctx)
         MST_ASSERT(connection->busy || mst_list_empty(&connection->work.calls));
         MST_ASSERT(mst_list_linked(&connection->wait.link) == (connection->wait.keys != NULL));
         MST_ASSERT(!connection->held || connection->held->connection == connection);
+        MST_ASSERT(mst_list_linked(&connection->found.link) == (connection->found.key != NULL));
     }
     MST_ASSERT(in_sessions == 0);
     MST_EACH(errand, &front->errands, const struct mst_tcpstore_errand, link) {

@@ -58,6 +58,63 @@ bool mst_tcpstore_wait_is_for(const struct mst_tcpstore_wait *wait, struct mst_s
            mst_slice_equal(mst_tcpstore_item(&list), key);
 }
 
+/* ---- the value of a key that was waited for ---- */
+
+void mst_tcpstore_found_drop(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection)
+{
+    struct mst_tcpstore_found *found = &connection->found;
+
+    mst_list_remove(&found->link);
+    mst_blob_drop(&front->mem, found->key);
+    mst_blob_drop(&front->mem, found->value);
+    *found = (struct mst_tcpstore_found){.until_ns = 0};
+}
+
+/* Without memory the GET reads it once more. */
+static void keep_found(struct mst_tcpstore *front, struct mst_tcpstore_connection *connection,
+                       struct mst_slice value)
+{
+    struct mst_tcpstore_found *found = &connection->found;
+
+    mst_tcpstore_found_drop(front, connection);
+    found->value = mst_blob_new(&front->mem, value);
+    if (found->value) {
+        found->key = mst_blob_keep(connection->wait.keys);
+        found->until_ns = mst_after_ms(front->now_ns, (uint64_t)MST_TCPSTORE_RESERVED_MS);
+        mst_list_append(&front->found, &found->link);
+    }
+}
+
+bool mst_tcpstore_found_is_for(const struct mst_tcpstore_connection *connection,
+                               const struct mst_tcpstore_request *request)
+{
+    return connection->found.key && request->opcode == MST_TCPSTORE_GET &&
+           mst_slice_equal(request->list, mst_blob_slice(connection->found.key));
+}
+
+static struct mst_tcpstore_connection *first_found(const struct mst_tcpstore *front)
+{
+    return mst_list_empty(&front->found)
+               ? NULL
+               : MST_CONTAINER(front->found.next, struct mst_tcpstore_connection, found.link);
+}
+
+uint64_t mst_tcpstore_found_deadline_ns(const struct mst_tcpstore *front)
+{
+    const struct mst_tcpstore_connection *first = first_found(front);
+
+    return first ? first->found.until_ns : NEVER;
+}
+
+void mst_tcpstore_found_expire(struct mst_tcpstore *front)
+{
+    while (mst_tcpstore_found_deadline_ns(front) <= front->now_ns) {
+        mst_tcpstore_found_drop(front, first_found(front));
+    }
+}
+
+/* ---- at the service ---- */
+
 static void on_came(struct mst_tcpstore *front, struct mst_tcpstore_call *call,
                     const struct mst_reply *reply)
 {
@@ -67,6 +124,9 @@ static void on_came(struct mst_tcpstore *front, struct mst_tcpstore_call *call,
     if (reply->status != MUSTER_OK) {
         mst_tcpstore_fail_reply(front, connection, reply);
         return;
+    }
+    if (reply->command == MST_GET) {
+        keep_found(front, connection, reply->value);
     }
     for (uint32_t i = 0; i < wait->chunk_count; i++) {
         (void)mst_tcpstore_item(&wait->chunk);
@@ -103,21 +163,29 @@ static bool ask(struct mst_tcpstore *front, struct mst_tcpstore_connection *conn
     struct mst_slice list = wait->chunk;
     struct mst_tcpstore_call *call =
         mst_tcpstore_call_new(front, count * sizeof(struct mst_slice) + names);
+    struct mst_request *request;
     struct mst_slice *keys;
 
     if (!call) {
         return false;
     }
+    request = &call->request;
     keys = mst_tcpstore_room(call, count * sizeof(*keys));
-    call->request.command = MST_WAIT;
-    call->request.wait.keys = keys;
-    call->request.wait.count = count;
-    for (uint32_t i = 0; i < wait->chunk_count; i++) {
+    for (uint32_t i = 0, made = 0; i < wait->chunk_count; i++) {
         struct mst_slice key = mst_tcpstore_item(&list);
 
         if ((wait->crossed >> i & 1) == 0) {
-            *keys++ = mst_tcpstore_name(front, call, wait->space, key, 0);
+            keys[made++] = mst_tcpstore_name(front, call, wait->space, key, 0);
         }
+    }
+    if (wait->count == 1 && wait->space == MST_TCPSTORE_KEYS) {
+        request->command = MST_GET;
+        request->get.key = keys[0];
+        request->get.wait = true;
+    } else {
+        request->command = MST_WAIT;
+        request->wait.keys = keys;
+        request->wait.count = count;
     }
     mst_tcpstore_post(front, call, connection->session, &wait->calls, on_came, connection);
     return true;
