@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -59,7 +58,7 @@ void mst_fronts_post(struct mst_fronts *fronts, struct mst_fronts_news *news)
 
 static void set_timer(struct mst_fronts *fronts);
 
-static void take_inbox(struct mst_fronts *fronts)
+void mst_fronts_take(struct mst_fronts *fronts)
 {
     struct mst_list *link;
 
@@ -77,28 +76,14 @@ static void take_inbox(struct mst_fronts *fronts)
 
 static void on_woken(uv_async_t *handle)
 {
-    take_inbox(handle->data);
-}
-
-static void on_ready(uv_poll_t *handle, int status, int events)
-{
-    struct mst_fronts *fronts = handle->data;
-
-    (void)status;
-    (void)events;
-    fronts->taking = true;
-    mst_fronts_sessions_ready(fronts);
-    take_inbox(fronts);
+    mst_fronts_take(handle->data);
 }
 
 /* ---- connections ---- */
 
-static void free_at_last(struct mst_fronts *fronts)
+void mst_fronts_handle_closed(struct mst_fronts *fronts)
 {
     if (--fronts->handles == 0) {
-        if (fronts->sockets >= 0) {
-            (void)close(fronts->sockets);
-        }
         if (fronts->asks >= 0) {
             (void)close(fronts->asks);
         }
@@ -117,7 +102,7 @@ static void on_connection_closed(uv_handle_t *handle)
     if (fronts->connection_count == 0) {
         mst_fronts_changed(fronts);
     }
-    free_at_last(fronts);
+    mst_fronts_handle_closed(fronts);
 }
 
 static void close_connection(struct connection *connection)
@@ -390,7 +375,7 @@ static void on_time(uv_timer_t *timer)
 
     fronts->taking = true;
     mst_fronts_sessions_tick(fronts);
-    take_inbox(fronts);
+    mst_fronts_take(fronts);
     for (unsigned i = 0; i < fronts->count; i++) {
         struct mst_fronts_one *one = &fronts->list[i];
 
@@ -559,7 +544,7 @@ void mst_fronts_node(struct mst_fronts *fronts, uint32_t node)
 
 static void on_handle_closed(uv_handle_t *handle)
 {
-    free_at_last(handle->data);
+    mst_fronts_handle_closed(handle->data);
 }
 
 void mst_fronts_close(struct mst_fronts *fronts)
@@ -571,26 +556,7 @@ void mst_fronts_close(struct mst_fronts *fronts)
     end_machines(fronts, true);
     uv_close((uv_handle_t *)&fronts->listener, on_handle_closed);
     uv_close((uv_handle_t *)&fronts->woken, on_handle_closed);
-    if (fronts->sockets >= 0) {
-        uv_close((uv_handle_t *)&fronts->ready, on_handle_closed);
-    }
     uv_close((uv_handle_t *)&fronts->timer, on_handle_closed);
-}
-
-/* 0, or what the system says. */
-static int watch_sessions(struct mst_fronts *fronts)
-{
-    int sockets = epoll_create1(EPOLL_CLOEXEC);
-    int error = sockets < 0 ? -errno : uv_poll_init(fronts->options.loop, &fronts->ready, sockets);
-
-    if (error != 0) {
-        (void)close(sockets);
-        return error;
-    }
-    fronts->sockets = sockets;
-    fronts->handles++;
-    fronts->ready.data = fronts;
-    return uv_poll_start(&fronts->ready, UV_READABLE, on_ready);
 }
 
 static int listen_here(struct mst_fronts *fronts, uint16_t *port_out)
@@ -628,7 +594,6 @@ muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_o
     fronts->count = options->count;
     fronts->handles = 3;
     fronts->asks = mst_loopback_peer_open();
-    fronts->sockets = -1;
     mst_list_init(&fronts->connections);
     mst_list_init(&fronts->sessions);
     mst_list_init(&fronts->inbox);
@@ -646,8 +611,7 @@ muster_status mst_fronts_open(struct mst_fronts **out, const struct mst_fronts_o
                         "no front for JAX and torch: the kernel does not say whose a connection to "
                         "127.0.0.1 is, and all users reach it");
     }
-    error = watch_sessions(fronts);
-    error = error == 0 ? listen_here(fronts, port_out) : error;
+    error = listen_here(fronts, port_out);
     if (error != 0) {
         mst_fronts_close(fronts);
         return mst_fail(err, MUSTER_ELIMIT, -error, "the fronts: listen on 127.0.0.1:%u: %s",

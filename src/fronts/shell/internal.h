@@ -4,8 +4,7 @@
 
 /* The insides, for the files of this folder.
  *
- * The loop drives the clients of the sessions: their sockets are in an epoll of their own, for a
- * client closes one without a word, and takes it out of an epoll by that. A client calls back with
+ * The loop drives the clients of the sessions, and watches their sockets. A client calls back with
  * its lock held, also while a front is being drained. So a callback copies what it was given into
  * the call, or the session, and links that into the inbox, from which the loop takes it. */
 
@@ -26,8 +25,6 @@ struct mst_fronts {
     uv_tcp_t listener;
     uv_async_t woken;
     uv_timer_t timer;
-    uv_poll_t ready;
-    int sockets;      /* an epoll of those of the sessions; -1: none */
     bool taking;      /* the inbox is emptied next: nothing need wake the loop for it */
     unsigned handles; /* of the loop, that are not closed */
     bool closing;
@@ -57,13 +54,16 @@ void mst_fronts_changed(const struct mst_fronts *fronts);
 /* All of them; `leave`: those that are members leave, unless they are dead. */
 void mst_fronts_sessions_end(struct mst_fronts *fronts, bool leave);
 
-/* session.c: drives the sessions whose sockets are ready; those whose time has come. */
-void mst_fronts_sessions_ready(struct mst_fronts *fronts);
+/* session.c: drives the sessions whose time has come. */
 void mst_fronts_sessions_tick(struct mst_fronts *fronts);
 uint64_t mst_fronts_sessions_deadline_ns(const struct mst_fronts *fronts);
 
-/* fronts.c: into the inbox, for a later turn of the loop. */
+/* fronts.c: into the inbox, for a later turn of the loop; all of it, now. */
 void mst_fronts_post(struct mst_fronts *fronts, struct mst_fronts_news *news);
+void mst_fronts_take(struct mst_fronts *fronts);
+
+/* fronts.c: one of `handles` is closed. With the last one the fronts are freed. */
+void mst_fronts_handle_closed(struct mst_fronts *fronts);
 
 /* fronts.c: the descriptor of a connection; -1: it is closed. */
 int mst_fronts_descriptor(const struct mst_fronts *fronts, uint64_t connection);

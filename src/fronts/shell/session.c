@@ -6,15 +6,22 @@
  *     +---- ended ------+--> ENDED -----+ freed when the front has been given `ended` */
 #define _GNU_SOURCE
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "fronts/shell/copied.h"
 #include "fronts/shell/internal.h"
 
 enum call_kind { CALL_FRONT = 0, CALL_JOIN, CALL_LEAVE, CALL_UNANSWERED };
+
+/* Of the socket that the client of a session has now. */
+struct watch {
+    uv_poll_t poll;
+    struct mst_fronts *fronts;
+    struct session *session;
+};
 
 struct session {
     struct mst_list link;
@@ -24,6 +31,7 @@ struct session {
     uint32_t index;  /* or INDEX_NONE */
     muster_client *client;
     struct mst_lib_interest interest;
+    struct watch *watch; /* NULL: none */
     struct mst_list calls;
     bool dead;   /* or unhealthy: the agent tells the service that it is lost */
     bool leaves; /* the front has no interest any more */
@@ -48,6 +56,24 @@ static uint64_t now_ns(void)
 }
 
 /* ---- the end of a session ---- */
+
+static void on_unwatched(uv_handle_t *handle)
+{
+    struct watch *watch = MST_CONTAINER((uv_poll_t *)handle, struct watch, poll);
+    struct mst_fronts *fronts = watch->fronts;
+
+    free(watch);
+    mst_fronts_handle_closed(fronts);
+}
+
+/* The socket may be closed already: the loop takes that. */
+static void unwatch(struct session *session)
+{
+    if (session->watch != NULL) {
+        uv_close((uv_handle_t *)&session->watch->poll, on_unwatched);
+        session->watch = NULL;
+    }
+}
 
 static void call_free(struct call *call)
 {
@@ -75,6 +101,7 @@ static void drop_calls(struct session *session)
 /* The front is not told. `leave`: with a word to the service. */
 static void session_free(struct session *session, bool leave)
 {
+    unwatch(session);
     drop_calls(session);
     if (session->client != NULL) {
         mst_lib_lock(session->client);
@@ -224,55 +251,69 @@ static bool post(struct session *session, enum call_kind kind, uint64_t tag,
 
 /* ---- driving ---- */
 
-/* The old socket is closed, or is to be watched no more; its number may be the new one's. */
+static void on_event(uv_poll_t *poll, int status, int events);
+
+static void start(struct session *session)
+{
+    int events = 0;
+
+    events |= (session->interest.events & POLLIN) != 0 ? UV_READABLE : 0;
+    events |= (session->interest.events & POLLOUT) != 0 ? UV_WRITABLE : 0;
+    (void)uv_poll_start(&session->watch->poll, events, on_event);
+}
+
+/* False: no memory. */
+static bool watch(struct session *session)
+{
+    struct mst_fronts *fronts = session->fronts;
+    struct watch *made = calloc(1, sizeof *made);
+
+    if (made == NULL ||
+        uv_poll_init(fronts->options.loop, &made->poll, session->interest.fd) != 0) {
+        free(made);
+        return false;
+    }
+    fronts->handles++;
+    made->fronts = fronts;
+    made->session = session;
+    session->watch = made;
+    start(session);
+    return true;
+}
+
+/* A client closes its socket without a word, and the next one may have the same number. */
 static void drive(struct session *session, short found)
 {
     struct mst_lib_interest *interest = &session->interest;
-    const struct mst_lib_interest before = *interest;
-    int sockets = session->fronts->sockets;
-    struct epoll_event event = {.data.ptr = session};
+    uint64_t before = interest->epoch;
 
     mst_lib_drive(session->client, found, interest);
-    if (interest->epoch == before.epoch) {
+    if (interest->epoch == before) {
         return;
     }
-    if (before.fd >= 0 && before.fd != interest->fd) {
-        (void)epoll_ctl(sockets, EPOLL_CTL_DEL, before.fd, NULL);
-    }
-    event.events = (uint32_t)interest->events; /* poll's bits are epoll's */
-    if (interest->fd >= 0 && epoll_ctl(sockets, EPOLL_CTL_MOD, interest->fd, &event) != 0 &&
-        epoll_ctl(sockets, EPOLL_CTL_ADD, interest->fd, &event) != 0) {
+    unwatch(session);
+    if (interest->fd >= 0 && !watch(session)) {
         end_later(session, MUSTER_ENOMEM, "no memory to watch the connection to the service");
     }
 }
 
-/* NULL: the event is of a socket that a session has left behind in a process about to be started.
- */
-static struct session *still_there(const struct mst_fronts *fronts, const void *session)
+/* The loop watches no more after an error, which the client may not have met: there may be bytes
+ * before it. */
+static void on_event(uv_poll_t *poll, int status, int events)
 {
-    MST_LIST_EACH(link, following, &fronts->sessions)
-    {
-        struct session *one = MST_CONTAINER(link, struct session, link);
+    struct watch *watch = MST_CONTAINER(poll, struct watch, poll);
+    struct mst_fronts *fronts = watch->fronts;
+    struct session *session = watch->session;
+    short found = status == 0 ? 0 : POLLERR;
 
-        if (one == session && one->client != NULL) {
-            return one;
-        }
+    found |= (events & UV_READABLE) != 0 ? POLLIN : 0;
+    found |= (events & UV_WRITABLE) != 0 ? POLLOUT : 0;
+    fronts->taking = true;
+    drive(session, found);
+    if (status != 0 && session->watch == watch) {
+        start(session);
     }
-    return NULL;
-}
-
-void mst_fronts_sessions_ready(struct mst_fronts *fronts)
-{
-    struct epoll_event found[64];
-    int count = epoll_wait(fronts->sockets, found, sizeof found / sizeof found[0], 0);
-
-    for (int i = 0; i < count; i++) {
-        struct session *session = still_there(fronts, found[i].data.ptr);
-
-        if (session != NULL) {
-            drive(session, (short)found[i].events);
-        }
-    }
+    mst_fronts_take(fronts);
 }
 
 void mst_fronts_sessions_tick(struct mst_fronts *fronts)
