@@ -25,7 +25,7 @@ from pytorch import torch  # noqa: E402, F401
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
 
 
-TINY = ["--pairs", "1", "--repeats", "0", "--kills", "1", "--ranks", "4", "--puts", "200",
+TINY = ["--pairs", "1", "--repeats", "0", "--kills", "1", "--ranks", "4", "--puts", "200", "--records", "400",
         "--restart-ranks", "4", "--notice-ranks", "4", "--notices", "2", "--milliseconds", "50",
         "--rounds", "3", "--members", "8",
         "--closures", "2000", "--queued", "20000",
@@ -87,7 +87,8 @@ def test_every_measure_gives_a_figure(env):
     assert {"three replicas, put", "three replicas, synced put",
             "three replicas, requests, 64 connections, depth 16",
             "    CPU of a request, a follower", "    memory of a follower afterwards",
-            "three replicas, SIGKILL of the leader -> next answered put"
+            "three replicas, SIGKILL of the leader -> next answered put",
+            "three replicas, 400 records, start of two -> one answers a put"
             } < set(names) or "replicas, skipped: " in done.stderr
     # Between two stamps of a restart there may be nothing, and fifty members may find room in
     # memory that the service has already.

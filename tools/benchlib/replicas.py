@@ -18,6 +18,7 @@ from .traffic import CONNECTIONS
 COUNT = 3
 DEPTH = 16
 SYNCED_PART = 16  # one of so many puts is measured with --sync too
+WRITERS = 4
 PATIENCE_S = 30
 BESIDE = "journalled service"
 
@@ -42,6 +43,7 @@ class Replica(Server):
         if self.process:
             self.process.kill()
             self.process.wait()
+            self.process = None
 
     def told(self, words):
         """The lines of its log with these words."""
@@ -76,7 +78,7 @@ class Replicas:
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
             for replica in self.all:
-                if replica.process.poll() is not None:
+                if replica.process and replica.process.poll() is not None:
                     line = "".join(replica.told("libraft")[:1])
                     raise (Skipped(f"replicas, skipped: {line}") if line else
                            Failed(f"a replica ended with {replica.process.returncode}"))
@@ -182,5 +184,38 @@ def failover(run):
         with Replicas(run) as replicas:
             taken = sorted(strike(replicas) for _ in range(run.arguments.kills))
         return [Pair(statistics.median(taken), p90=taken[(len(taken) * 9 - 1) // 10])]
+
+    return run.pairs([one], pair)
+
+
+def restart(run):
+    """Of all the records, for there is no snapshot yet. The one that led stays away."""
+    records = run.arguments.records
+    one = Measure(f"three replicas, {records:,} records, start of two -> one answers a put",
+                  bar=Bar.below_us(1.5e6, text="p50 <= 1.5 s"))
+
+    def fill(replicas):
+        count = records // 2 // WRITERS  # a get is a record too
+        writers = [subprocess.Popen([run.bin / "bench_keys", str(count)],
+                                    stdout=subprocess.DEVNULL, env=replicas.environment())
+                   for _ in range(WRITERS)]
+        if any([writer.wait() for writer in writers]):
+            raise Failed("bench_keys failed")
+
+    def pair():
+        run.pinned_ping_pong()
+        with Replicas(run) as replicas:
+            fill(replicas)
+            leader = replicas.leader()
+            for replica in replicas.all:
+                replica.end()
+            begun = time.monotonic()
+            for replica in replicas.all:
+                if replica is not leader:
+                    replica.begin()
+            replicas.until(lambda: replicas.leader() is not leader, "no follower leads")
+            subprocess.run([run.bin / "muster", "key", "put", "after", "x"], check=True,
+                           env=replicas.environment())
+            return [Pair((time.monotonic() - begun) * 1e6)]
 
     return run.pairs([one], pair)
