@@ -19,6 +19,7 @@ COUNT = 3
 DEPTH = 16
 SYNCED_PART = 16  # one of so many puts is measured with --sync too
 WRITERS = 4
+DEPOSED = 76  # it lost the lead, as on a machine that stands still, and is to be started again
 PATIENCE_S = 30
 BESIDE = "journalled service"
 
@@ -78,10 +79,13 @@ class Replicas:
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
             for replica in self.all:
-                if replica.process and replica.process.poll() is not None:
+                code = replica.process.poll() if replica.process else None
+                if code == DEPOSED:
+                    replica.begin()
+                elif code is not None:
                     line = "".join(replica.told("libraft")[:1])
                     raise (Skipped(f"replicas, skipped: {line}") if line else
-                           Failed(f"a replica ended with {replica.process.returncode}"))
+                           Failed(f"a replica ended with {code}"))
             if time.monotonic() > deadline:
                 raise Failed(f"{what} for {PATIENCE_S} s")
             time.sleep(0.01)
