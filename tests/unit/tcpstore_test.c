@@ -525,7 +525,7 @@ static bool waits_for(struct peer *peer, const char *key)
     return stage_got(peer, "00") || peer->stage->mem.failed;
 }
 
-static bool gets(struct peer *peer, const char *key, const char *value)
+static bool reads(struct peer *peer, const char *key, const char *value)
 {
     stage_say(peer, MST_TCPSTORE_GET, "k", key);
     return stage_got_bytes(peer, value) || peer->stage->mem.failed;
@@ -542,12 +542,12 @@ static void get_of_torch(struct stage *stage)
     stage_say(other, MST_TCPSTORE_SET, "kv", "k", "there");
     EXPECT(stage, waits_for(peer, "k")); /* its session is open */
     posts = stage->posts;
-    EXPECT(stage, waits_for(peer, "k") && gets(peer, "k", "there"));
+    EXPECT(stage, waits_for(peer, "k") && reads(peer, "k", "there"));
     EXPECT(stage, stage->posts == posts + 1);
     stage_say(peer, MST_TCPSTORE_WAIT, "K", 1, "empty");
     stage_say(other, MST_TCPSTORE_SET, "kv", "empty", "");
     posts = stage->posts;
-    EXPECT(stage, stage_got(peer, "00") && gets(peer, "empty", ""));
+    EXPECT(stage, stage_got(peer, "00") && reads(peer, "empty", ""));
     EXPECT(stage, stage->posts == posts);
 }
 
@@ -559,23 +559,23 @@ static void get_after_a_wait(struct stage *stage)
     struct peer *other = stage_client(stage, 1);
 
     stage_say(other, MST_TCPSTORE_SET, "kv", "k", "1");
-    EXPECT(stage, waits_for(peer, "k") && gets(peer, "k", "1"));
+    EXPECT(stage, waits_for(peer, "k") && reads(peer, "k", "1"));
     stage_say(other, MST_TCPSTORE_SET, "kv", "k", "2");
-    EXPECT(stage, gets(peer, "k", "2"));
-    EXPECT(stage, waits_for(peer, "k") && gets(peer, "none", ""));
+    EXPECT(stage, reads(peer, "k", "2"));
+    EXPECT(stage, waits_for(peer, "k") && reads(peer, "none", ""));
     stage_say(other, MST_TCPSTORE_SET, "kv", "k", "3");
-    EXPECT(stage, gets(peer, "k", "3"));
+    EXPECT(stage, reads(peer, "k", "3"));
     EXPECT(stage, waits_for(peer, "k"));
     stage_say(peer, MST_TCPSTORE_SET, "kv", "k", "4");
-    EXPECT(stage, gets(peer, "k", "4"));
+    EXPECT(stage, reads(peer, "k", "4"));
     EXPECT(stage, waits_for(peer, "k"));
     stage_say(peer, MST_TCPSTORE_CANCEL_WAIT, "");
     stage_say(other, MST_TCPSTORE_SET, "kv", "k", "5");
-    EXPECT(stage, stage_got(peer, "01") && gets(peer, "k", "5"));
+    EXPECT(stage, stage_got(peer, "01") && reads(peer, "k", "5"));
     EXPECT(stage, waits_for(peer, "k"));
     stage_say(other, MST_TCPSTORE_SET, "kv", "k", "6");
     stage_pass(stage, 1000);
-    EXPECT(stage, gets(peer, "k", "6"));
+    EXPECT(stage, reads(peer, "k", "6"));
 }
 
 /* A COMPARE_SET that stores nothing wakes no WAIT. */
