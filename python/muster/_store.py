@@ -5,14 +5,15 @@ here: muster.torch.Store is this class and torch's own."""
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Sequence, Type, Union
+from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Sequence, Tuple, Type, Union
 
-from ._errors import Conflict, Timeout
+from ._errors import Conflict, Limit, Timeout
 
 if TYPE_CHECKING:
     from ._keys import Keys, Value
 
 Text = Union[str, bytes]
+TOGETHER = 128  # writes of one batch: the service's own limit, unless --batch-max says another
 
 
 def bytes_of(value: Text) -> bytes:
@@ -112,8 +113,18 @@ class KeyStore:
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys: Iterable[str], values: Iterable[Text]) -> None:
-        for key, value in zip(keys, values):
-            self.set(key, value)
+        pairs = list(zip(keys, values))
+        for start in range(0, len(pairs), TOGETHER):
+            self._set_together(pairs[start : start + TOGETHER])
+
+    def _set_together(self, pairs: Sequence[Tuple[str, Text]]) -> None:
+        try:
+            with self._keys.batch(generation=self._generation) as batch:
+                for key, value in pairs:
+                    batch.put(self._name(key), value)
+        except Limit:  # of their bytes, or a service that takes fewer
+            for key, value in pairs:
+                self.set(key, value)
 
     def has_extended_api(self) -> bool:
         return True

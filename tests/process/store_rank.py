@@ -56,6 +56,15 @@ def story(store):
     yield "extended", said(store.has_extended_api)
 
 
+def together():
+    """(what was set at once, what came of it)"""
+    store = keys()
+    for name, count, size in ("many", 300, 1), ("large", 20, 1 << 20):
+        names = [f"{name}{i}" for i in range(count)]
+        yield name, said(store.multi_set, names, ["x" * size] * count), store.multi_get(names) == [b"x" * size] * count
+    yield "one cannot be set", said(store.multi_set, ["good", "\0"], ["x", "x"]), said(store.check, ["good"])
+
+
 def keys():
     import muster
     from muster._store import KeyStore
@@ -97,5 +106,5 @@ kept = []
 KINDS = {"keys": keys, "tcp": tcp, "hash": of_hash, "muster": of_muster, "prefix": prefix}
 
 if __name__ == "__main__":
-    for step in story(KINDS[sys.argv[1]]()):
+    for step in together() if sys.argv[1] == "together" else story(KINDS[sys.argv[1]]()):
         print(json.dumps(step), flush=True)

@@ -76,6 +76,13 @@ def test_a_store_is_what_torch_expects(muster):
     assert answers(muster, *under(), sys.executable, STORE, "keys") == ANSWERS
 
 
+def test_many_keys_are_set_together(muster):
+    """Keys are set together by multi_set of muster's store: few, more than a batch takes, and more bytes than a
+    message has. If one of a batch cannot be set, none is. No PyTorch is needed."""
+    assert answers(muster, *under(), sys.executable, STORE, "together") == [
+        ["many", "None", True], ["large", "None", True], ["one cannot be set", "Invalid", "False"]]
+
+
 @pytest.mark.parametrize("kind", ["muster", "prefix", "hash", "tcp"])
 def test_torchs_own_stores_answer_the_same(torch, muster, kind):  # noqa: F811
     """The same calls are made of torch's own HashStore and TCPStore, and of `muster.torch.Store` from Python
