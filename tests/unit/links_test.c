@@ -770,6 +770,35 @@ static void test_no_memory(void **state)
     }
 }
 
+/* There is no memory for the rest of a message of which the socket took a part. The connection
+ * ends, since its peer would take what follows for that rest, and messages pass on the next one. */
+static void test_no_memory_for_a_rest(void **state)
+{
+    struct failing_mem memory;
+    char address[MST_ADDRESS_TEXT];
+    unsigned sent = 0;
+
+    (void)state;
+    open_two();
+    failing_mem_init(&memory, 0);
+    close_links(&replicas[0]);
+    replicas[0].mem = memory.mem;
+    open_links(&replicas[0], 1, "run", RULES);
+    snprintf(address, sizeof(address), "%s", replicas[1].address);
+    UNTIL(replicas[1].last_byte == 1 || (send_append(&replicas[0], 2, address, 10, 1), false));
+    while (!has_logged(&replicas[0], "out of memory") && sent < 40) {
+        memory.fail_at = memory.count + 2; /* behind the message itself */
+        send_append(&replicas[0], 2, address, 1 << 20, 2);
+        sent++;
+    }
+    assert_true(sent < 40);
+    memory.fail_at = 0;
+    UNTIL(replicas[1].last_byte == 9 || (send_append(&replicas[0], 2, address, 10, 9), false));
+    close_replica(&replicas[0]);
+    close_replica(&replicas[1]);
+    assert_int_equal(memory.live, 0);
+}
+
 /* An address that makes no sense is refused in a line that names it. */
 static void test_address(void **state)
 {
@@ -812,6 +841,7 @@ int main(void)
         cmocka_unit_test_teardown(test_cut, close_all),
         cmocka_unit_test_teardown(test_again, close_all),
         cmocka_unit_test_teardown(test_no_memory, close_all),
+        cmocka_unit_test_teardown(test_no_memory_for_a_rest, close_all),
         cmocka_unit_test_teardown(test_address, close_all),
     };
 

@@ -183,21 +183,29 @@ static void rewatch(struct mst_uv_link *link)
     }
 }
 
+/* How many of the bytes were taken; the link is dropped if its socket is dead. */
+static size_t offer(struct mst_uv_link *link, struct mst_slice bytes)
+{
+    ssize_t taken = mst_channel_send(&link->channel, bytes);
+
+    if (taken < 0) {
+        mst_uv_link_drop(link, errno == EPROTO && link->channel.tls
+                                   ? mst_tls_reason(link->channel.tls)
+                                   : strerror(errno));
+    }
+    return taken > 0 ? (size_t)taken : 0;
+}
+
 void mst_uv_link_flush(struct mst_uv_link *link)
 {
-    ssize_t taken;
+    size_t taken;
 
     do {
-        struct mst_slice bytes = mst_buffer_content(&link->output);
-
-        taken = mst_channel_send(&link->channel, bytes);
-        if (taken < 0) {
-            mst_uv_link_drop(link, errno == EPROTO && link->channel.tls
-                                       ? mst_tls_reason(link->channel.tls)
-                                       : strerror(errno));
+        taken = offer(link, mst_buffer_content(&link->output));
+        if (link->dead) {
             return;
         }
-        mst_buffer_take(&link->output, (size_t)taken);
+        mst_buffer_take(&link->output, taken);
     } while (taken > 0 && !link->channel.blocked && mst_buffer_content(&link->output).size > 0);
     if (mst_buffer_content(&link->output).size == 0) {
         if (link->dropped > 0) {
@@ -214,17 +222,28 @@ void mst_uv_link_flush(struct mst_uv_link *link)
     rewatch(link);
 }
 
-/* The first that finds no room is a line, and how many it were another one. */
+/* What the socket does not take is copied. The first message that finds no room is a line, and how
+ * many it were another one. */
 void mst_uv_link_send(struct mst_uv_link *link, struct mst_slice bytes)
 {
-    if (!mst_buffer_append(&link->output, bytes)) {
-        if (link->dropped++ == 0) {
+    const bool others_wait = mst_buffer_content(&link->output).size > 0;
+    size_t taken = others_wait ? 0 : offer(link, bytes);
+
+    if (link->dead) {
+        return;
+    }
+    if (!mst_buffer_append(&link->output, mst_slice_from(bytes, taken))) {
+        if (taken > 0) {
+            mst_uv_link_drop(link, "out of memory");
+        } else if (link->dropped++ == 0) {
             mst_uv_links_say(link->links, MST_WARN, "output-full", link->peer.address,
                              "it does not read what it is sent; messages are dropped");
         }
-        return;
+    } else if (others_wait) {
+        mst_uv_link_flush(link);
+    } else {
+        rewatch(link);
     }
-    mst_uv_link_flush(link);
 }
 
 static bool append_message(struct mst_uv_link *link, const struct mst_replica_message *message)
