@@ -226,7 +226,20 @@ static void begin_term_alone(struct mst_replica *replica)
     }
 }
 
-/* The consensus keeps none of it but the terms; if it fails, it gives the array back itself. */
+/* The consensus reads the bytes of a configuration only, keeps none, and frees nothing but `batch`,
+ * with the first entry that has it. So the bytes stay where they are. */
+static struct raft_entry entry_of(const struct mst_replica_entry *entry, void *batch)
+{
+    struct raft_entry out = {.term = entry->term,
+                             .type = (enum raft_entry_type)entry->type,
+                             .buf.len = entry->bytes.size,
+                             .batch = batch};
+
+    memcpy(&out.buf.base, &entry->bytes.data, sizeof out.buf.base); /* it is not const there */
+    return out;
+}
+
+/* If the consensus fails, it gives the array back itself. */
 static struct raft_entry *entries_of(struct mst_replica *replica, uint64_t first, size_t count)
 {
     struct raft_entry *entries = raft_calloc(count + 1, sizeof *entries);
@@ -239,10 +252,7 @@ static struct raft_entry *entries_of(struct mst_replica *replica, uint64_t first
         const struct mst_replica_entry *entry = mst_replica_log_at(replica->log, first + i);
 
         MST_ASSERT(entry);
-        entries[i] = (struct raft_entry){
-            .term = entry->term, .type = (enum raft_entry_type)entry->type, .batch = batch};
-        entries[i].buf.len = entry->bytes.size;
-        memcpy(&entries[i].buf.base, &entry->bytes.data, sizeof entries[i].buf.base);
+        entries[i] = entry_of(entry, batch);
     }
     return entries;
 }
@@ -344,28 +354,13 @@ static bool receive_batch(struct mst_replica *replica, struct raft_message *raft
                           const struct mst_replica_entry *entries, unsigned count)
 {
     struct raft_event event = {.type = RAFT_RECEIVE, .receive = {.message = raft}};
-    unsigned char *batch = NULL;
-    size_t size = 1;
+    void *batch = count > 0 ? raft_malloc(1) : NULL;
 
-    for (unsigned i = 0; i < count; i++) {
-        size += entries[i].bytes.size;
-    }
-    if (count > 0) {
-        batch = raft_malloc(size);
-        if (!batch) {
-            return false; /* as if it were lost */
-        }
-        size = 0;
+    if (count > 0 && !batch) {
+        return false; /* as if it were lost */
     }
     for (unsigned i = 0; i < count; i++) {
-        replica->entries[i] = (struct raft_entry){.term = entries[i].term,
-                                                  .type = (enum raft_entry_type)entries[i].type,
-                                                  .buf = {batch + size, entries[i].bytes.size},
-                                                  .batch = batch};
-        if (entries[i].bytes.size > 0) {
-            memcpy(batch + size, entries[i].bytes.data, entries[i].bytes.size);
-        }
-        size += entries[i].bytes.size;
+        replica->entries[i] = entry_of(&entries[i], batch);
     }
     raft->append_entries.entries = count > 0 ? replica->entries : NULL;
     raft->append_entries.n_entries = count;
