@@ -521,6 +521,131 @@ static void an_unfinished_snapshot_leaves_nothing(void **state)
     assert_entry(stage, 4, 2, "four");
 }
 
+/* ---- bytes that are in files only ---- */
+
+static void assert_bytes(struct stage *stage, uint64_t index, const char *words)
+{
+    struct mst_slice bytes;
+
+    must(mst_replica_log_bytes(stage->log, index, &bytes, &stage->err));
+    assert_true(mst_slice_is(bytes, words));
+}
+
+static bool is_in_memory(struct stage *stage, uint64_t index)
+{
+    return mst_replica_log_at(stage->log, index)->bytes.data != NULL;
+}
+
+/* Five entries of two files, of which one is a configuration and the last is not written yet. */
+static void log_of_two_files(struct stage *stage)
+{
+    const struct mst_replica_entry change = {
+        .term = 1, .type = MST_REPLICA_CHANGE, .bytes = mst_slice_text("voters")};
+
+    stage->config.segment_bytes = 1;
+    (void)again(stage);
+    must(mst_replica_log_vote(stage->log, 1, 0));
+    must(add(stage, 1, 1, "one"));
+    must(add(stage, 2, 1, "two"));
+    write_out(stage);
+    must(mst_replica_log_append(stage->log, 3, &change, 1));
+    must(add(stage, 4, 1, "four"));
+    write_out(stage);
+    must(add(stage, 5, 1, "five"));
+    mst_replica_log_commit(stage->log, 5);
+}
+
+/* Entries that are written leave the memory from the first one on, as far as is allowed and until
+ * few enough bytes are left; their bytes are read again from the files. Configurations stay. The
+ * same after the log was found again. */
+static void old_entries_are_read_from_their_files(void **state)
+{
+    struct stage *stage = *state;
+
+    log_of_two_files(stage);
+    mst_replica_log_release(stage->log, 5, 17);
+    assert_false(is_in_memory(stage, 1));
+    assert_true(is_in_memory(stage, 2));
+    mst_replica_log_release(stage->log, 1, 0);
+    assert_true(is_in_memory(stage, 2));
+    mst_replica_log_release(stage->log, 5, 0);
+    assert_false(is_in_memory(stage, 2));
+    assert_true(is_in_memory(stage, 3));
+    assert_false(is_in_memory(stage, 4));
+    assert_true(is_in_memory(stage, 5));
+    assert_bytes(stage, 4, "four");
+    assert_bytes(stage, 2, "two");
+    assert_bytes(stage, 1, "one");
+    assert_bytes(stage, 3, "voters");
+    assert_bytes(stage, 5, "five");
+    assert_int_equal(mst_replica_log_at(stage->log, 4)->bytes.size, 4);
+    write_out(stage);
+    (void)again(stage);
+    mst_replica_log_release(stage->log, 5, 0);
+    assert_false(is_in_memory(stage, 4));
+    assert_bytes(stage, 4, "four");
+    assert_bytes(stage, 2, "two");
+}
+
+/* A replaced entry that was read from its file before is the new one. */
+static void a_replaced_entry_is_read_no_more(void **state)
+{
+    struct stage *stage = *state;
+
+    some_log(stage);
+    mst_replica_log_release(stage->log, 4, 0);
+    assert_bytes(stage, 4, "four");
+    must(mst_replica_log_vote(stage->log, 3, 0));
+    must(add(stage, 4, 3, "another"));
+    assert_bytes(stage, 4, "another");
+    write_out(stage);
+    mst_replica_log_release(stage->log, 4, 0);
+    assert_false(is_in_memory(stage, 4));
+    assert_bytes(stage, 4, "another");
+    assert_bytes(stage, 3, "three");
+}
+
+static void cannot_be_read(struct stage *stage, uint64_t index, const char *words)
+{
+    struct mst_slice bytes;
+
+    assert_int_equal(mst_replica_log_bytes(stage->log, index, &bytes, &stage->err), MUSTER_EFAILED);
+    assert_non_null(strstr(stage->err.text, words));
+}
+
+/* Bytes of an entry in a file that are damaged, or gone, are refused in a line that names the entry
+ * and the file; so is a frame whose head says that it is longer than any. */
+static void a_damaged_entry_is_not_read(void **state)
+{
+    struct stage *stage = *state;
+    struct fake_file *file;
+
+    log_of_two_files(stage);
+    mst_replica_log_release(stage->log, 4, 0);
+    file = fake_disk_find(&stage->disk, FIRST_FILE);
+    file->bytes[file->size - 8] ^= 1;
+    cannot_be_read(stage, 2, "entry 2 of this replica's log");
+    cannot_be_read(stage, 2, FIRST_FILE " is damaged at offset ");
+    assert_bytes(stage, 4, "four");
+    memset(file->bytes + 64, 0xff, file->size - 64);
+    cannot_be_read(stage, 1, FIRST_FILE " is damaged at offset ");
+    assert_int_equal(stage->disk.disk.remove(stage->disk.disk.ctx, FIRST_FILE), MUSTER_OK);
+    cannot_be_read(stage, 1, "cannot read entry 1 of this replica's log");
+}
+
+/* Without memory for them, bytes that are in a file are refused and can be read later. */
+static void bytes_are_read_when_there_is_memory(void **state)
+{
+    struct stage *stage = *state;
+    struct mst_slice bytes;
+
+    log_of_two_files(stage);
+    mst_replica_log_release(stage->log, 4, 0);
+    stage->mem.fail_at = stage->mem.count + 1;
+    assert_int_equal(mst_replica_log_bytes(stage->log, 1, &bytes, &stage->err), MUSTER_ENOMEM);
+    assert_bytes(stage, 1, "one");
+}
+
 /* ---- damage ---- */
 
 static void refuses(struct stage *stage, const char *words)
@@ -787,6 +912,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_snapshot_of_another_log_drops_the_entries, begin, end),
         cmocka_unit_test_setup_teardown(a_replaced_snapshot_goes_with_the_next, begin, end),
         cmocka_unit_test_setup_teardown(an_unfinished_snapshot_leaves_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(old_entries_are_read_from_their_files, begin, end),
+        cmocka_unit_test_setup_teardown(a_replaced_entry_is_read_no_more, begin, end),
+        cmocka_unit_test_setup_teardown(a_damaged_entry_is_not_read, begin, end),
+        cmocka_unit_test_setup_teardown(bytes_are_read_when_there_is_memory, begin, end),
         cmocka_unit_test_setup_teardown(a_torn_tail_is_cut, begin, end),
         cmocka_unit_test_setup_teardown(damage_is_refused_with_its_place, begin, end),
         cmocka_unit_test_setup_teardown(a_missing_file_is_refused, begin, end),

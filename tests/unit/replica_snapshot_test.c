@@ -69,8 +69,8 @@ static void a_snapshot_on_its_way_is_kept(void **state)
     assert_int_equal(mst_replica_snapshot_begin(replica, &about), MUSTER_OK);
 }
 
-/* Behind a snapshot no more entries are kept when they have enough bytes, here those of two: they
- * would take as much memory as the state. One that lags by more gets the snapshot. */
+/* Behind a snapshot no more entries are kept when they have enough bytes, here those of two. One
+ * that lags by more gets the snapshot. */
 static void few_bytes_are_kept_behind_a_snapshot(void **state)
 {
     struct stage *stage = *state;
@@ -84,6 +84,56 @@ static void few_bytes_are_kept_behind_a_snapshot(void **state)
     stage_follow(stage, away, leader);
     assert_int_equal(stage->nodes[away].restored, 1);
     assert_true(stage_put(stage, leader, "more"));
+}
+
+/* The leader; `away` was cut off, and lacks entries. */
+static size_t leader_with_entries_in_files(struct stage *stage, size_t *away)
+{
+    const struct mst_replica_log *log;
+    size_t leader;
+
+    stage->entry_bytes = 1;
+    leader = leader_that_keeps(stage, 100);
+    *away = other_than(leader);
+    stage_cut(stage, *away, true);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(stage_put(stage, leader, "entry"));
+    }
+    log = stage->nodes[leader].log;
+    assert_null(mst_replica_log_at(log, mst_replica_log_last(log) - 10)->bytes.data);
+    stage_cut(stage, *away, false);
+    return leader;
+}
+
+/* A follower that lags gets entries that its leader has in files only. */
+static void entries_in_files_are_sent(void **state)
+{
+    struct stage *stage = *state;
+    size_t away, leader = leader_with_entries_in_files(stage, &away);
+
+    stage_follow(stage, away, leader);
+    assert_int_equal(stage->nodes[away].restored, 0);
+    assert_int_equal(stage->nodes[away].state.digest, stage->nodes[leader].state.digest);
+    assert_true(stage_put(stage, leader, "more"));
+}
+
+/* A leader cannot read an entry that a follower needs. It ends and says which; the others go on. */
+static void an_entry_that_cannot_be_read_ends_the_leader(void **state)
+{
+    struct stage *stage = *state;
+    size_t away, leader = leader_with_entries_in_files(stage, &away);
+    struct fake_disk *disk = &stage->nodes[leader].disk;
+
+    for (size_t i = 0; i < FAKE_FILES; i++) {
+        if (strstr(disk->files[i].name, ".entries")) {
+            fake_file_resize(&disk->files[i], 0);
+        }
+    }
+    stage_run(stage, 2 * STAGE_ELECTION_MS);
+    assert_int_equal(stage->nodes[leader].ended, MST_REPLICA_FAILED);
+    assert_non_null(strstr(stage->nodes[leader].reason, "cannot read entry "));
+    stage_down(stage, leader);
+    assert_true(stage_put(stage, stage_leader(stage), "more"));
 }
 
 /* A follower whose entries were dropped behind a snapshot gets the snapshot in pieces and goes on
@@ -393,6 +443,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_snapshot_on_its_way_is_kept, stage_begin_three,
                                         stage_end),
+        cmocka_unit_test_setup_teardown(entries_in_files_are_sent, stage_begin_three, stage_end),
+        cmocka_unit_test_setup_teardown(an_entry_that_cannot_be_read_ends_the_leader,
+                                        stage_begin_three, stage_end),
         cmocka_unit_test_setup_teardown(few_bytes_are_kept_behind_a_snapshot, stage_begin_three,
                                         stage_end),
         cmocka_unit_test_setup_teardown(a_snapshot_comes_in_pieces_and_is_resumed_after_a_cut,

@@ -281,7 +281,8 @@ muster_status stage_up(struct stage *stage, size_t at, const struct mst_replica_
                                               .address = node->address,
                                               .found = found,
                                               .trailing = stage->trailing,
-                                              .trailing_bytes = stage->trailing_bytes};
+                                              .trailing_bytes = stage->trailing_bytes,
+                                              .entry_bytes = stage->entry_bytes};
     muster_status status;
 
     assert_null(node->replica);

@@ -54,11 +54,11 @@ struct stage {
     bool cut[STAGE_NODES][STAGE_NODES]; /* from, to */
     struct stage_letter flight[STAGE_FLIGHT];
     size_t first, flying;
-    uint64_t lost;                     /* letters */
-    uint64_t trailing, trailing_bytes; /* of new replicas */
-    uint64_t pieces, pieces_max;       /* of snapshots that were carried; no more than so many */
-    uint64_t wants_again;              /* offsets above 0 that were asked for after a cut */
-    uint64_t longest;                  /* bytes of a message */
+    uint64_t lost;                                  /* letters */
+    uint64_t trailing, trailing_bytes, entry_bytes; /* of new replicas */
+    uint64_t pieces, pieces_max; /* of snapshots that were carried; no more than so many */
+    uint64_t wants_again;        /* offsets above 0 that were asked for after a cut */
+    uint64_t longest;            /* bytes of a message */
     struct mst_voters_present present[STAGE_NODES];
     size_t present_count;
     unsigned wanted;

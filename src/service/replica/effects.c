@@ -34,8 +34,27 @@ static void drop_first(struct mst_replica *replica)
     replica->queue_count--;
 }
 
+/* The bytes of the first entry of a message may be in a file only. What cannot be read ends the
+ * replica: the next leader has it too. */
+static bool fill_entry(struct mst_replica *replica, uint64_t index, struct mst_replica_entry *out)
+{
+    struct muster_error err;
+    muster_status status = mst_replica_log_bytes(replica->log, index, &out->bytes, &err);
+
+    if (status == MUSTER_EFAILED) {
+        MST_REPLICA_END(replica, MST_REPLICA_FAILED, status, "replica %llu: %s",
+                        (unsigned long long)replica->id, err.text);
+    }
+    return status == MUSTER_OK;
+}
+
+static bool is_in_memory(const struct mst_replica_entry *entry)
+{
+    return entry->bytes.data || entry->bytes.size == 0;
+}
+
 /* Fills in as many entries as one message has; the rest is the next message. False: the log has
- * them no more. */
+ * them no more, or there is no memory for them. */
 static bool fill_entries(struct mst_replica *replica, struct mst_replica_outgoing *out,
                          struct mst_replica_message *message)
 {
@@ -50,10 +69,15 @@ static bool fill_entries(struct mst_replica *replica, struct mst_replica_outgoin
             return false;
         }
         bytes += MST_REPLICA_ENTRY_HEAD + entry->bytes.size;
-        if (count > 0 && (bytes > MST_REPLICA_BATCH_MAX - 64 || count == MST_REPLICA_ENTRIES_MAX)) {
+        if (count > 0 && (bytes > MST_REPLICA_BATCH_MAX - 64 || count == MST_REPLICA_ENTRIES_MAX ||
+                          !is_in_memory(entry))) {
             break;
         }
-        replica->batch[count++] = *entry;
+        replica->batch[count] = *entry;
+        if (!fill_entry(replica, index + count, &replica->batch[count])) {
+            return false;
+        }
+        count++;
     }
     message->append.count = count;
     message->append.from = replica->batch;

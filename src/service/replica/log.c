@@ -68,17 +68,23 @@ muster_status mst_replica_log_open(struct mst_replica_log **out, const struct ms
     return MUSTER_OK;
 }
 
-static struct mst_replica_entry *slot(const struct mst_replica_log *log, uint64_t index)
+struct mst_log_slot *mst_replica_log_slot(const struct mst_replica_log *log, uint64_t index)
 {
     return &log->ring[index & (log->ring_room - 1)];
 }
 
+static struct mst_log_slot *slot(const struct mst_replica_log *log, uint64_t index)
+{
+    return mst_replica_log_slot(log, index);
+}
+
 static void release_entry(struct mst_replica_log *log, uint64_t index)
 {
-    struct mst_replica_entry *entry = slot(log, index);
+    struct mst_log_slot *at = slot(log, index);
 
-    mst_replica_log_uncopy(log, &entry->bytes);
-    *entry = (struct mst_replica_entry){.term = 0};
+    log->held -= at->entry.bytes.data ? at->entry.bytes.size : 0;
+    mst_replica_log_uncopy(log, &at->entry.bytes);
+    *at = (struct mst_log_slot){.entry = {.term = 0}};
 }
 
 /* Drops those from `index` on. */
@@ -89,6 +95,9 @@ static void cut(struct mst_replica_log *log, uint64_t index)
     }
     if (log->written > log->last) {
         log->written = log->last;
+    }
+    if (log->released > log->last) {
+        log->released = log->last;
     }
 }
 
@@ -107,6 +116,7 @@ void mst_replica_log_free(struct mst_replica_log *log)
         log->disk.close(log->disk.ctx, log->file);
     }
     cut(log, 0);
+    mst_replica_log_forget_frame(log);
     mst_mem_release(&mem, log->ring);
     mst_mem_release(&mem, log->older);
     mst_mem_release(&mem, log->part);
@@ -160,7 +170,7 @@ uint64_t mst_replica_log_committed(const struct mst_replica_log *log)
 const struct mst_replica_entry *mst_replica_log_at(const struct mst_replica_log *log,
                                                    uint64_t index)
 {
-    return index > log->base && index <= log->last ? slot(log, index) : NULL;
+    return index > log->base && index <= log->last ? &slot(log, index)->entry : NULL;
 }
 
 uint64_t mst_replica_log_term_at(const struct mst_replica_log *log, uint64_t index)
@@ -202,7 +212,7 @@ bool mst_replica_log_ring_room(struct mst_replica_log *log, uint64_t more)
 {
     uint64_t need = log->last - log->base + more;
     uint64_t room = log->ring_room == 0 ? RING_FIRST : log->ring_room;
-    struct mst_replica_entry *ring;
+    struct mst_log_slot *ring;
 
     if (need <= log->ring_room) {
         return true;
@@ -256,7 +266,8 @@ void mst_replica_log_put(struct mst_replica_log *log, uint64_t index,
     cut(log, index);
     MST_ASSERT(index == log->last + 1);
     log->last = index;
-    *slot(log, index) = *owned;
+    log->held += owned->bytes.size;
+    *slot(log, index) = (struct mst_log_slot){.entry = *owned};
     if (log->highest < index) {
         log->highest = index;
     }
@@ -265,7 +276,7 @@ void mst_replica_log_put(struct mst_replica_log *log, uint64_t index,
 void mst_replica_log_begin_behind(struct mst_replica_log *log, uint64_t index, uint64_t term)
 {
     cut(log, 0);
-    log->base = log->last = log->written = index;
+    log->base = log->last = log->written = log->released = index;
     log->base_term = term;
     log->highest = 0;
     for (size_t i = 0; i < log->older_count; i++) {
@@ -305,12 +316,12 @@ static bool copy_behind(struct mst_replica_log *log, const struct mst_replica_en
                         size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct mst_replica_entry *to = slot(log, log->last + 1 + i);
+        struct mst_replica_entry *to = &slot(log, log->last + 1 + i)->entry;
 
         *to = (struct mst_replica_entry){.term = entries[i].term, .type = entries[i].type};
         if (!mst_replica_log_copy(log, entries[i].bytes, &to->bytes)) {
             while (i > 0) {
-                release_entry(log, log->last + i--);
+                mst_replica_log_uncopy(log, &slot(log, log->last + i--)->entry.bytes);
             }
             return false;
         }
@@ -318,9 +329,9 @@ static bool copy_behind(struct mst_replica_log *log, const struct mst_replica_en
     return true;
 }
 
-static void gather(struct mst_replica_log *log, uint64_t index,
-                   const struct mst_replica_entry *entry)
+static void gather(struct mst_replica_log *log, uint64_t index)
 {
+    const struct mst_replica_entry *entry = &slot(log, index)->entry;
     const struct mst_journal_record record = {
         .type = MST_RECORD_ENTRY, .flags = entry->type, .now_ns = entry->term, .conn = index};
     unsigned char *at =
@@ -330,6 +341,8 @@ static void gather(struct mst_replica_log *log, uint64_t index,
     if (entry->bytes.size > 0) {
         memcpy(at + MST_RECORD_HEAD, entry->bytes.data, entry->bytes.size);
     }
+    slot(log, index)->place = (struct mst_log_place){
+        .sequence = log->sequence, .frame = log->offset, .record = log->frame.used};
     mst_gather_keep(&log->frame, &record, entry->bytes.size);
 }
 
@@ -353,11 +366,11 @@ muster_status mst_replica_log_append(struct mst_replica_log *log, uint64_t index
         return MUSTER_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        struct mst_replica_entry owned = *slot(log, behind + i);
+        struct mst_replica_entry owned = slot(log, behind + i)->entry;
 
-        *slot(log, behind + i) = (struct mst_replica_entry){.term = 0};
+        *slot(log, behind + i) = (struct mst_log_slot){.entry = {.term = 0}};
         mst_replica_log_put(log, index + i, &owned);
-        gather(log, index + i, &owned);
+        gather(log, index + i);
     }
     if (log->frame.used > FRAME_MAX) {
         mst_replica_log_flush(log);
@@ -417,5 +430,6 @@ void mst_replica_log_compact(struct mst_replica_log *log, uint64_t trailing)
         log->base_term = mst_replica_log_term_at(log, log->base + 1);
         release_entry(log, ++log->base);
     }
+    mst_replica_log_forget_frame(log);
     mst_replica_log_prune(log, index);
 }

@@ -117,10 +117,20 @@ uint64_t mst_replica_log_last(const struct mst_replica_log *log); /* with what i
 uint64_t mst_replica_log_written(const struct mst_replica_log *log); /* to here it is durable */
 uint64_t mst_replica_log_committed(const struct mst_replica_log *log);
 
-/* NULL: it is not in memory, because it is behind what a snapshot left, or not there yet. Borrowed
- * until the next append or compaction. */
+/* NULL: it is behind what a snapshot left, or not there yet. Its bytes are NULL if they are in a
+ * file only. Borrowed until the next append, release or compaction. */
 const struct mst_replica_entry *mst_replica_log_at(const struct mst_replica_log *log,
                                                    uint64_t index);
+
+/* The bytes of an entry that is there, wherever they are. Those from a file are borrowed until the
+ * next call for another such entry too. ENOMEM. EFAILED: they cannot be read, or are damaged; `err`
+ * says which file and where. */
+muster_status mst_replica_log_bytes(struct mst_replica_log *log, uint64_t index,
+                                    struct mst_slice *out, struct muster_error *err);
+
+/* Lets go of the bytes of entries that are in a file, from the first one on up to `index`, until no
+ * more than `most` are in memory. Those of configurations stay. */
+void mst_replica_log_release(struct mst_replica_log *log, uint64_t index, uint64_t most);
 
 /* The term of the entry at an index, also of the last one in the snapshot; 0: not known. */
 uint64_t mst_replica_log_term_at(const struct mst_replica_log *log, uint64_t index);

@@ -3,7 +3,8 @@
 #define MST_SERVICE_REPLICA_LOG_PART_H
 
 /* The log as its own files see it: log.c keeps entries and votes, log_file.c writes them,
- * log_snapshot.c has the states, log_recover.c brings all of it back. */
+ * log_bytes.c lets go of their bytes, log_snapshot.c has the states, log_recover.c brings all of it
+ * back. */
 
 #include "service/journal/format.h"
 #include "service/journal/gather.h"
@@ -24,6 +25,18 @@ struct mst_segment {
     uint64_t bytes;
     uint64_t highest; /* index of an entry in it */
     bool sync;        /* what is in it survives the host */
+};
+
+/* Where the record of an entry lies. */
+struct mst_log_place {
+    uint64_t sequence; /* of the file */
+    uint64_t frame;    /* offset in it */
+    uint64_t record;   /* offset in the frame's payload */
+};
+
+struct mst_log_slot {
+    struct mst_replica_entry entry; /* its bytes are NULL: in the file only */
+    struct mst_log_place place;
 };
 
 struct mst_replica_saving {
@@ -57,9 +70,19 @@ struct mst_replica_log {
     struct mst_segment *older; /* by their numbers */
     size_t older_count, older_room;
 
-    struct mst_replica_entry *ring; /* those behind `base`, each at its index modulo the room */
-    uint64_t ring_room;             /* a power of two */
+    struct mst_log_slot *ring; /* those behind `base`, each at its index modulo the room */
+    uint64_t ring_room;        /* a power of two */
     uint64_t base, last;
+    uint64_t held;     /* bytes of entries in memory */
+    uint64_t released; /* to here they are in files only, but for configurations */
+
+    /* The frame that was read last for an entry. */
+    struct {
+        uint64_t sequence, offset; /* 0: none */
+        unsigned char *bytes;
+        struct mst_slice payload;
+    } found;
+
     uint64_t base_term; /* 0: not known */
     uint64_t written, committed;
     uint64_t id, term, vote;
@@ -78,6 +101,8 @@ struct mst_replica_log {
 
 /* ---- log.c ---- */
 
+struct mst_log_slot *mst_replica_log_slot(const struct mst_replica_log *log, uint64_t index);
+
 /* Room for `more` entries. False: no memory. */
 bool mst_replica_log_ring_room(struct mst_replica_log *log, uint64_t more);
 
@@ -94,6 +119,11 @@ void mst_replica_log_put(struct mst_replica_log *log, uint64_t index,
 
 /* There are no entries any more, and the next one is behind `index`. */
 void mst_replica_log_begin_behind(struct mst_replica_log *log, uint64_t index, uint64_t term);
+
+/* ---- log_bytes.c ---- */
+
+/* Gives back the frame that was read last. */
+void mst_replica_log_forget_frame(struct mst_replica_log *log);
 
 /* ---- log_file.c ---- */
 

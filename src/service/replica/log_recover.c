@@ -430,13 +430,20 @@ static muster_status again(struct recovery *recovery, uint64_t sequence, uint64_
 static muster_status again_frame(struct recovery *recovery, uint64_t sequence, uint64_t offset,
                                  struct mst_slice payload, uint32_t rules)
 {
+    const size_t whole = payload.size;
     muster_status status = MUSTER_OK;
     struct mst_journal_record record;
 
     while (payload.size > 0 && status == MUSTER_OK) {
+        const size_t at = whole - payload.size;
+
         status = mst_record_read(&record, &payload)
                      ? again(recovery, sequence, offset, &record, rules)
                      : senseless(recovery, sequence, offset);
+        if (status == MUSTER_OK && record.type == MST_RECORD_ENTRY) {
+            mst_replica_log_slot(recovery->log, record.conn)->place =
+                (struct mst_log_place){.sequence = sequence, .frame = offset, .record = at};
+        }
     }
     return status;
 }

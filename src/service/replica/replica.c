@@ -14,6 +14,7 @@ enum {
     HEARTBEATS_IN_ELECTION = 5,
     TRAILING = 4096,
     TRAILING_BYTES = 64 << 20,
+    ENTRY_BYTES = 8 << 20,
     FIRST_TERM = 1,
     BARRIER_BYTES = 8
 };
@@ -88,6 +89,7 @@ muster_status mst_replica_new(struct mst_replica **out, struct mst_replica_log *
     replica->config.trailing = config->trailing == 0 ? TRAILING : config->trailing;
     replica->config.trailing_bytes =
         config->trailing_bytes == 0 ? TRAILING_BYTES : config->trailing_bytes;
+    replica->config.entry_bytes = config->entry_bytes == 0 ? ENTRY_BYTES : config->entry_bytes;
     replica->id = mst_replica_log_id(log);
     (void)mst_slice_copy(replica->address, sizeof replica->address,
                          mst_slice_text(config->address));
@@ -656,6 +658,7 @@ void mst_replica_write(struct mst_replica *replica, uint64_t now_ns)
             fail(replica, status, "its log cannot be written");
         } else {
             mst_replica_persisted(replica);
+            mst_replica_log_release(replica->log, replica->applied, replica->config.entry_bytes);
         }
         mst_replica_leave(replica);
     }
@@ -831,7 +834,7 @@ static bool snapshot_is_right(struct mst_replica *replica, const struct mst_repl
     return wrong == NULL;
 }
 
-/* How many entries are kept behind it: they are in memory, beside the state. */
+/* How many entries are kept behind it. */
 static uint64_t trailing_of(const struct mst_replica *replica, uint64_t index)
 {
     const struct mst_replica_entry *entry;

@@ -64,6 +64,10 @@ struct mst_replica_config {
     /* Entries kept behind a snapshot, so that one that is a little behind needs none; 0: 4,096. No
      * more are kept when they have so many bytes; 0: 64 MiB. */
     uint64_t trailing, trailing_bytes;
+
+    /* Bytes of entries in memory; older ones that are applied are in the log's files only. 0: 8
+     * MiB. */
+    uint64_t entry_bytes;
 };
 
 /* L/20 of a lease, within 200 ms and 2 s. A heartbeat is due every fifth of it. */

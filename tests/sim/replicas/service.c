@@ -326,7 +326,8 @@ static bool open_log(struct rep_service *service, struct muster_error *err)
     struct mst_replica_servers found;
     struct mst_replica_log_config log = log_config(service);
     struct mst_replica_config config = {.seed = mst_prng_next(&replicas->sim.prng),
-                                        .trailing = replicas->plan.trailing};
+                                        .trailing = replicas->plan.trailing,
+                                        .entry_bytes = replicas->plan.trailing};
     char address[8];
 
     rep_address_of(address, host->index);
