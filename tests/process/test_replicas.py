@@ -145,6 +145,14 @@ def test_a_lost_follower_costs_nothing(group):
     client.close()
 
 
+def status_of(replicas, muster):
+    return json.loads(muster("status", "--addr", replicas.list, "--json").stdout)["service"]
+
+
+def nobody_is_behind(told):
+    return told["here"] == len(told["replicas"]) and all(each["behind"] == 0 for each in told["replicas"])
+
+
 def test_status_says_how_the_replicas_are(group, muster):
     """`muster status` says which replica leads, how many are here, and how far each other one is
     behind; `--json` which process leads, on which host, and which vote. A follower is killed: it is
@@ -154,13 +162,10 @@ def test_status_says_how_the_replicas_are(group, muster):
     client.put("first")
     leader, (one, other) = replicas.leader(), replicas.followers()
 
-    def service():
-        return json.loads(muster("status", "--addr", replicas.list, "--json").stdout)["service"]
-
     def holds(wanted):
-        return until(lambda: (now := service()) and wanted(now) and now)
+        return until(lambda: (now := status_of(replicas, muster)) and wanted(now) and now)
 
-    told = holds(lambda now: now["here"] == 3 and all(each["behind"] == 0 for each in now["replicas"]))
+    told = holds(nobody_is_behind)
     assert told["leader"] == leader.address and told["of"] == 3
     assert (told["host"], told["pid"]) == (socket.gethostname(), leader.service.pid)
     assert [each["votes"] for each in told["replicas"]] == [True] * 3
@@ -322,7 +327,7 @@ def test_a_follower_that_is_far_behind_gets_a_snapshot(group, muster):
     client.close()
 
 
-def test_a_state_that_differs_is_thrown_away(group):
+def test_a_state_that_differs_is_thrown_away(group, muster):
     """A bit of a value flips in the memory of a follower. The next digest shows it: the follower
     says so in one line, ends with status 76, and removes its state. It comes again under another
     id with the state of the leader, and its digests are the leader's."""
@@ -330,7 +335,9 @@ def test_a_state_that_differs_is_thrown_away(group):
     client = Client(replicas)
     client.put("marked", MARKED)
     follower = replicas.followers()[0]
+    client.put("confirmed")
     client.put("applied")
+    until(lambda: nobody_is_behind(status_of(replicas, muster)))  # a put waits for one follower alone
     flip(follower, b"v" * MARKED)
     client.fill("key", DIGEST_INPUTS)
     follower.log.wait_for("replica-differs", "thrown away")
