@@ -285,8 +285,8 @@ bool mst_place_unhealthy(const struct mst_place *place, int32_t code, struct mst
     bool runs;
 
     mst_shared_lock(&job->shared);
-    runs = process != NULL && process->end == MST_PROCESS_RUNS &&
-           process->verdict == MST_CAUSE_NONE;
+    runs =
+        process != NULL && process->end == MST_PROCESS_RUNS && process->verdict == MST_CAUSE_NONE;
     if (runs) {
         process->verdict = MST_CAUSE_UNHEALTHY;
         (void)snprintf(process->why, sizeof process->why, "%.*s", MST_SLICE_ARGS(text));
