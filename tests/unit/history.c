@@ -209,10 +209,10 @@ static void make_lost(struct history *history)
 
     history->request.lost.index = victim->open.index;
     history->request.lost.pid = victim->open.pid;
-    history->request.lost.cause = one_in(history, 2)   ? MST_CAUSE_GONE
-                                  : one_in(history, 3) ? MST_CAUSE_HARD_TIMEOUT
-                                  : one_in(history, 3) ? MST_CAUSE_UNHEALTHY
-                                                       : MST_CAUSE_SIGNAL;
+    history->request.lost.cause = one_in(history, 2)     ? MST_CAUSE_GONE
+                                  : one_in(history, 3)   ? MST_CAUSE_HARD_TIMEOUT
+                                  : victim->open.pid % 2 ? MST_CAUSE_UNHEALTHY
+                                                         : MST_CAUSE_SIGNAL;
     history->request.lost.code = 9;
     history->request.lost.text = mst_slice_text(one_in(history, 9) ? "much too long" : "died");
     history->request.lost.last = victim->open.pid % 4 == 0;
