@@ -832,7 +832,9 @@ static void test_a_forked_child_is_refused(void **state)
     worker = fake_worker(cluster, 1);
     closure = schedule(cluster, "x");
     attempt = fake_expect(worker, MST_CLUSTER_RUN)->attempt;
+    mst_lib_lock(client); /* else the background thread may hold memory, which the child has lost */
     child = fork();
+    mst_lib_unlock(client);
     if (child == 0) {
         bool refused =
             muster_cluster_join(cluster, -1, &err) == MUSTER_EINVAL &&

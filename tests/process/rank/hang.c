@@ -33,7 +33,7 @@
 #include "muster/muster.h"
 #include "rank.h"
 
-enum { BEAT_MS = 5 };
+enum { BEAT_MS = 5, LEFT_MS = 1000 };
 
 static char dumb[16], after[16]; /* how */
 static int grace_ms, slow_ms;
@@ -333,8 +333,12 @@ static void take_notices(muster_client *client)
     }
 }
 
+/* A thread that was joined is in /proc for a moment longer. */
 static bool is_clean(unsigned threads, unsigned descriptors)
 {
+    for (int ms = 0; ms < LEFT_MS && entries_of("/proc/self/task") > threads; ms++) {
+        (void)poll(NULL, 0, 1);
+    }
     return entries_of("/proc/self/task") == threads && entries_of("/proc/self/fd") == descriptors;
 }
 
