@@ -139,3 +139,15 @@ void library_wait_for_waiters(muster_client *client, size_t count)
         (void)sched_yield();
     }
 }
+
+void library_wait_for_background(muster_client *client, enum mst_lib_background what)
+{
+    bool does = false;
+
+    while (!does) {
+        mst_lib_lock(client);
+        does = client->background == what;
+        mst_lib_unlock(client);
+        (void)sched_yield();
+    }
+}

@@ -34,4 +34,7 @@ bool library_is_untouched(void);
 /* Returns once `count` threads of `client` block in it. */
 void library_wait_for_waiters(muster_client *client, size_t count);
 
+/* Returns when its background thread does that. */
+void library_wait_for_background(muster_client *client, enum mst_lib_background what);
+
 #endif

@@ -270,16 +270,6 @@ static void close_ends_those_who_wait(void **state)
     }
 }
 
-static bool is_parked(muster_client *client)
-{
-    bool parked;
-
-    mst_lib_lock(client);
-    parked = client->background == MST_LIB_PARKED;
-    mst_lib_unlock(client);
-    return parked;
-}
-
 /* A program closes all descriptors while another thread blocks in a call. That call ends, and so
  * does closing the client: no thread waits for ever for what was closed. (The number may be
  * another event's by then; not by close, which the thread sanitizer would rightly call a race.)
@@ -293,9 +283,7 @@ static void close_ends_a_thread_whose_event_the_program_has_closed(void **state)
     (void)state;
     start(&patient, client, get_it);
     library_wait_for_waiters(client, 1);
-    while (!is_parked(client)) {
-        (void)sched_yield();
-    }
+    library_wait_for_background(client, MST_LIB_PARKED);
     (void)syscall(SYS_close, client->background_event);
     (void)syscall(SYS_close, client->caller_event);
     status = muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL);

@@ -144,16 +144,6 @@ static void *get_other(void *ctx)
 
 /* ---- the background thread ---- */
 
-static bool drives(muster_client *client)
-{
-    bool found;
-
-    mst_lib_lock(client);
-    found = client->background == MST_LIB_DRIVES;
-    mst_lib_unlock(client);
-    return found;
-}
-
 /* Whether it waits for a ring, without one. */
 static bool sleeps(muster_client *client)
 {
@@ -175,9 +165,7 @@ static void a_thread_that_calls_no_more_leaves_the_connection(void **state)
     for (int i = 0; i < CALLS; i++) {
         library_ok(muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL), NULL);
     }
-    while (!drives(client)) {
-        (void)sched_yield();
-    }
+    library_wait_for_background(client, MST_LIB_DRIVES);
     muster_client_close(client);
 }
 
