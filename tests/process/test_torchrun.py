@@ -18,7 +18,8 @@ from unmodified import PROGRAMS, attempts_of, ports_of
 PAGE = ROOT / "docs" / "coming-from.md"
 HEAD = "<!-- made by tests/process/test_torchrun.py; TEST_TORCH_WRITE=1 writes it -->\n"
 END = "<!-- end -->\n"
-OURS = re.compile("MUSTER_.*|_|PWD|SHLVL|OLDPWD")
+# Of muster itself and for JAX, which torchrun does not serve, and of the shell.
+OURS = re.compile("MUSTER_.*|(JAX_COORDINATOR|SLURM)_.*|_|PWD|SHLVL|OLDPWD")
 
 # A program of torch that knows nothing of muster: in two attempts rank 1 fails after a collective.
 GLOO = """
