@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import math
+import sys
 import threading
 import urllib.parse
 import weakref
@@ -32,6 +33,7 @@ SCHEME = "muster"
 DROP_S = 1.0  # an attempt begins after that also beside groups whose threads gloo holds
 _meetings: Any = weakref.WeakKeyDictionary()  # job: (generation, times that init was called in it)
 _dropping: List[threading.Thread] = []  # they wait for the end of groups
+_excepthook = sys.excepthook  # as it was before the attempt
 
 
 class Store(KeyStore, dist.Store):  # type: ignore[misc]
@@ -111,6 +113,8 @@ def _rendezvous(url: str, **_: Any) -> Iterator[Tuple[Store, int, int]]:
 def begin(state: Any = None) -> None:
     """Before an attempt: sockets that are open now are not of its process groups, and abort() leaves
     them alone. Wrapper calls it."""
+    global _excepthook
+    _excepthook = sys.excepthook
     for thread in list(_dropping):
         thread.join(DROP_S)
         if not thread.is_alive():
@@ -170,6 +174,10 @@ def finalize(state: Any = None) -> None:
     _update_default_pg(None)
     with contextlib.suppress(AttributeError):
         dist.distributed_c10d._unregister_all_process_groups()
+    # init_process_group puts its hook in front of the one that it finds, for ever: after some attempts
+    # each line of an exception would begin with as many ranks.
+    if getattr(sys.excepthook, "__module__", None) == dist.distributed_c10d.__name__:
+        sys.excepthook = _excepthook
     if held:
         # The last reference goes here, where torch gives up the interpreter's lock while it waits for
         # the threads of a group. Where a Reducer has it, torch does not, and its threads want the lock

@@ -165,7 +165,8 @@ def resources():
     with open("/proc/self/statm", encoding="ascii") as file:
         resident = int(file.read().split()[1]) * resource.getpagesize() // 1024
     counts = [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]
-    return f"descriptors={counts[0]} threads={counts[1]} rss_kib={resident}"
+    hooks = int(sys.excepthook is not sys.__excepthook__)
+    return f"descriptors={counts[0]} threads={counts[1]} hooks={hooks} rss_kib={resident}"
 
 
 def again(restarts, _strikes, call: muster.Call):
