@@ -6,9 +6,11 @@
  *   synced bare FOLDER CONNECTIONS MILLISECONDS
  *   synced reserved FOLDER CONNECTIONS MILLISECONDS
  *   synced muster ADDRESS CONNECTIONS MILLISECONDS
+ *   synced disk FOLDER PROCESSES MILLISECONDS
  *
  * `reserved` is the bare server with one thing of the service's: room reserved ahead, so that a
- * sync changes data only and not the size of the file. */
+ * sync changes data only and not the size of the file. `disk` is nothing but such appends, by some
+ * processes at a time, each to a file of its own. */
 #define _GNU_SOURCE
 #include "measure.h"
 #include "wire.h"
@@ -30,7 +32,9 @@ enum {
     CONNECTIONS_MAX = 1024,
     MESSAGE_MAX = 256,
     WARM_MS = 300,
-    RECORD_MAX = 4096,
+    PATH_SIZE = 4096,
+    RECORD_SIZE = 64, /* of `disk` */
+    SAMPLES_MAX = 1 << 18,
     CHUNK = 4 << 20 /* the service's */
 };
 
@@ -175,17 +179,24 @@ static void bare_turn(int poller, struct log *log)
     }
 }
 
-static _Noreturn void bare_server(int listener, const char *folder, long count, bool reserves)
+static struct log open_log(const char *folder, bool reserves)
 {
-    char path[RECORD_MAX];
+    char path[PATH_SIZE];
     struct log log = {.reserves = reserves};
-    int poller = epoll_create1(0), on = 1;
 
-    (void)snprintf(path, sizeof path, "%s/bare.log", folder);
+    (void)snprintf(path, sizeof path, "%s/bare.%ld.log", folder, (long)getpid());
     log.file = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
     if (log.file < 0) {
         die(path);
     }
+    return log;
+}
+
+static _Noreturn void bare_server(int listener, const char *folder, long count, bool reserves)
+{
+    struct log log = open_log(folder, reserves);
+    int poller = epoll_create1(0), on = 1;
+
     for (long i = 0; i < count; i++) {
         struct epoll_event event = {.events = EPOLLIN};
 
@@ -219,22 +230,64 @@ static void bare(const char *folder, long count, long milliseconds, bool reserve
     (void)waitpid(child, NULL, 0);
 }
 
+/* ---- the disk alone ---- */
+
+static size_t append_until(struct log *log, uint64_t end, uint64_t *sample_ns)
+{
+    static const char record[RECORD_SIZE];
+    uint64_t begin = now_ns();
+    size_t done = 0;
+
+    while (begin < end && done < SAMPLES_MAX) {
+        append(log, record, sizeof record);
+        sample_ns[done] = now_ns() - begin;
+        begin += sample_ns[done++];
+    }
+    return done;
+}
+
+/* The first one tells its times. */
+static void disk(const char *folder, long count, long milliseconds)
+{
+    static uint64_t sample_ns[SAMPLES_MAX];
+    uint64_t begin = now_ns() + (uint64_t)WARM_MS * 1000000u;
+    bool first = true;
+    struct log log;
+    size_t done;
+
+    for (long i = 1; first && i < count; i++) {
+        first = fork() != 0;
+    }
+    log = open_log(folder, true);
+    (void)append_until(&log, begin, sample_ns);
+    done = append_until(&log, begin + (uint64_t)milliseconds * 1000000u, sample_ns);
+    if (!first) {
+        _exit(0);
+    }
+    while (wait(NULL) > 0) {
+    }
+    report("synced", sample_ns, done);
+}
+
 int main(int argc, char **argv)
 {
+    const char *what = argc == 5 ? argv[1] : "";
+    bool is_muster = strcmp(what, "muster") == 0;
     long count = 0, milliseconds = 0, port = 0;
-    bool reserves = argc == 5 && strcmp(argv[1], "reserved") == 0;
-    bool is_bare = reserves || (argc == 5 && strcmp(argv[1], "bare") == 0);
 
     if (argc != 5 || !parse_number(argv[3], &count) || count < 1 || count > CONNECTIONS_MAX ||
-        !parse_number(argv[4], &milliseconds) || (!is_bare && !parse_number(argv[2], &port))) {
+        !parse_number(argv[4], &milliseconds) || (is_muster && !parse_number(argv[2], &port))) {
         (void)fprintf(stderr,
-                      "usage: synced bare|reserved FOLDER | muster ADDRESS  CONNECTIONS MS\n");
+                      "usage: synced bare|reserved FOLDER | muster ADDRESS  CONNECTIONS MS\n"
+                      "       synced disk FOLDER PROCESSES MS\n");
         return 2;
     }
-    if (is_bare) {
-        bare(argv[2], count, milliseconds, reserves);
-    } else {
+    if (is_muster) {
         generate((uint16_t)port, count, milliseconds, true);
+    } else if (strcmp(what, "disk") == 0) {
+        disk(argv[2], count, milliseconds);
+    } else {
+        bare(argv[2], count, milliseconds, strcmp(what, "reserved") == 0);
     }
     return 0;
 }

@@ -18,6 +18,7 @@ from .traffic import CONNECTIONS
 COUNT = 3
 DEPTH = 16
 SYNCED_PART = 16  # one of so many puts is measured with --sync too
+SYNCED_MS = 1000  # of bare syncs
 WRITERS = 4
 DEPOSED = 76  # it lost the lead, as on a machine that stands still, and is to be started again
 PATIENCE_S = 30
@@ -125,6 +126,12 @@ def keys(run, synced):
     name = f"three replicas, {'synced ' if synced else ''}"
     measures = [Measure(f"{name}put", BESIDE, Bar.at_most(1.3 if synced else 4)),
                 Measure(f"{name}get", BESIDE)]
+    if synced:
+        measures.append(Measure("    a bare sync, three processes at a time", "one alone"))
+
+    def disk(processes):
+        with tempfile.TemporaryDirectory(dir=run.bin.parent) as folder:
+            return only(measure(run.bin / "bench_synced", "disk", folder, processes, SYNCED_MS))
 
     def pair():
         run.pinned_ping_pong()
@@ -132,7 +139,8 @@ def keys(run, synced):
             beside = measure(run.bin / "bench_keys", count, env=service.environment())
         with Replicas(run, *flags) as replicas:
             subject = measure(run.bin / "bench_keys", count, env=replicas.environment())
-        return [Pair.of_p50(subject[call], beside[call]) for call in ("put", "get")]
+        pairs = [Pair.of_p50(subject[call], beside[call]) for call in ("put", "get")]
+        return [*pairs, Pair.of_p50(disk(COUNT), disk(1))] if synced else pairs
 
     return run.pairs(measures, pair)
 
