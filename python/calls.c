@@ -57,7 +57,8 @@ int muster_python_wait(struct muster_python_box *out)
     return status;
 }
 
-void muster_python_end(struct muster_python_box *out)
+/* Ends it if it is not over, and frees what it came to. */
+static void muster_python_end(struct muster_python_box *out)
 {
     muster_call_free(out->call);
     out->call = NULL;
@@ -126,9 +127,10 @@ static muster_status muster_python_start(muster_client *client, struct muster_py
     return MUSTER_EINVAL;
 }
 
-int muster_python_make(muster_python_gate *gate, struct muster_python_box *out, int kind,
-                       const char *name, const char *data, size_t size, int64_t number,
-                       uint64_t generation, bool owned, int64_t timeout_ms)
+/* Starts a call and waits for it. MORE: as muster_python_wait. */
+static int muster_python_make(muster_python_gate *gate, struct muster_python_box *out, int kind,
+                              const char *name, const char *data, size_t size, int64_t number,
+                              uint64_t generation, bool owned, int64_t timeout_ms)
 {
     struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
     muster_status status = MUSTER_EINVAL;

@@ -43,16 +43,7 @@ enum muster_python_kind {
     MUSTER_PYTHON_BARRIER
 };
 
-/* Starts a call and waits for it. MORE: as muster_python_wait. No type of it is an enum, for which
- * cffi takes its time. */
-int muster_python_make(muster_python_gate *gate, struct muster_python_box *out, int kind,
-                       const char *name, const char *data, size_t size, int64_t number,
-                       uint64_t generation, bool owned, int64_t timeout_ms);
-
 /* MORE: Python is to run its handlers of signals, and to wait again. */
 int muster_python_wait(struct muster_python_box *out);
-
-/* Ends it if it is not over, and frees what it came to. */
-void muster_python_end(struct muster_python_box *out);
 
 #endif

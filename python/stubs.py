@@ -35,6 +35,11 @@ class _FFI:
     def def_extern(self, name: str = ..., error: Any = ..., onerror: Any = ...) -> Callable[[_F], _F]: ...
 
 ffi: _FFI
+
+def make(
+    gate: int, kind: int, name: Any, data: bytes, number: int, generation: int, owned: bool, timeout: Any, /
+) -> Any: ...
+def make_with(name_of: Any, milliseconds: Any, finish: Any, /) -> None: ...
 """
 
 

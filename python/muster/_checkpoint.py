@@ -8,7 +8,7 @@ import sys
 
 from ._c import Reach, name_of
 from ._errors import Interrupted, Preempted, Status, exit_code
-from ._muster import lib
+from ._muster import lib, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ class Checkpoints:
     def periodic(self, step: int) -> None:
         """It counts when all ranks have it."""
         self.save(step)
-        handle = self.preempt._handle
-        handle.boxes.append(handle.make(lib.MUSTER_PYTHON_BARRIER, SAVED))
+        make(self.preempt._handle.address, lib.MUSTER_PYTHON_BARRIER, SAVED, b"", 0, 0, False, None)
         self.kept(step)
 
     def agreed(self, step: int) -> None:

@@ -13,7 +13,7 @@ from ._c import members_of, milliseconds, options_of, string_of, view_of
 from ._errors import Error, check
 from ._keys import Keys
 from ._log import Log
-from ._muster import ffi, lib
+from ._muster import ffi, lib, make
 from ._preempt import Preempt
 from ._wait import Beside, Handle, on_main_thread
 from ._watch import Watch
@@ -132,8 +132,7 @@ class Job:
 
     def barrier(self, name: Text, timeout: Optional[float] = None) -> None:
         """Waits until every rank of the generation is here."""
-        handle = self._handle
-        handle.boxes.append(handle.make(BARRIER, name, timeout=timeout))
+        make(self._handle.address, BARRIER, name, b"", 0, 0, False, timeout)
 
     def round(
         self,

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from ._batch import Batch
 from ._c import bytes_of, milliseconds, name_of, string_of, taken
-from ._errors import NotFound
-from ._muster import ffi, lib
+from ._errors import NotFound, check
+from ._muster import ffi, lib, make, make_with
+from ._wait import MORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ PUT, INSERT, CAS = lib.MUSTER_PYTHON_PUT, lib.MUSTER_PYTHON_INSERT, lib.MUSTER_P
 APPEND, ADD, READ = lib.MUSTER_PYTHON_APPEND, lib.MUSTER_PYTHON_ADD, lib.MUSTER_PYTHON_READ
 DELETE, DELETE_PREFIX = lib.MUSTER_PYTHON_DELETE, lib.MUSTER_PYTHON_DELETE_PREFIX
 AWAIT = lib.MUSTER_PYTHON_AWAIT
-buffer, end = ffi.buffer, lib.muster_python_end
+BOX = ffi.typeof("struct muster_python_box *")
+buffer = ffi.buffer
 
 
 class Value(bytes):
@@ -36,6 +38,24 @@ class Value(bytes):
         value = cls(data)
         value.revision = revision
         return value
+
+
+def finish(status: int, address: int) -> Optional[Value]:
+    """What make() leaves to Python: a wait that a signal or its first 250 ms have ended, a failure,
+    and the Value of a key. Its steps are where a handler of a signal may raise."""
+    box = ffi.cast(BOX, address)
+    while status == MORE:
+        status = lib.muster_python_wait(box)
+    if status:
+        check(status, box.err)
+    if not box.value:
+        return None
+    value = Value(buffer(box.data, box.size))
+    value.revision = box.revision
+    return value
+
+
+make_with(name_of, milliseconds, finish)
 
 
 def options_of(generation: int, owned: bool) -> Any:
@@ -69,21 +89,15 @@ class Keys:
         self, key: Text, value: Text, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Writes the key; its new revision."""
-        handle = self._handle
-        box = handle.make(PUT, key, bytes_of(value), 0, generation, owned, timeout)
-        revision: int = box.revision
-        handle.boxes.append(box)
-        return revision
+        made: int = make(self._handle.address, PUT, key, bytes_of(value), 0, generation, owned, timeout)
+        return made
 
     def insert(
         self, key: Text, value: Text, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Writes the key if it does not exist, else Exists; its revision."""
-        handle = self._handle
-        box = handle.make(INSERT, key, bytes_of(value), 0, generation, owned, timeout)
-        revision: int = box.revision
-        handle.boxes.append(box)
-        return revision
+        made: int = make(self._handle.address, INSERT, key, bytes_of(value), 0, generation, owned, timeout)
+        return made
 
     def cas(
         self,
@@ -98,58 +112,40 @@ class Keys:
         """Writes the key if its revision is `expected` (0: it does not exist; or a Value that was
         read), else Conflict; its new revision."""
         revision = expected.revision if isinstance(expected, Value) else expected
-        handle = self._handle
-        box = handle.make(CAS, key, bytes_of(value), revision, generation, owned, timeout)
-        revision = box.revision
-        handle.boxes.append(box)
-        return revision
+        made: int = make(
+            self._handle.address, CAS, key, bytes_of(value), revision, generation, owned, timeout
+        )
+        return made
 
     def add(
         self, key: Text, delta: int = 1, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Adds to a key that holds a number, an absent one counts as 0; the sum."""
-        handle = self._handle
-        box = handle.make(ADD, key, b"", delta, generation, owned, timeout)
-        total: int = box.sum
-        handle.boxes.append(box)
-        return total
+        made: int = make(self._handle.address, ADD, key, b"", delta, generation, owned, timeout)
+        return made
 
     def append(
         self, key: Text, value: Text, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Appends to the value; its size then."""
-        handle = self._handle
-        box = handle.make(APPEND, key, bytes_of(value), 0, generation, owned, timeout)
-        revision: int = box.revision
-        handle.boxes.append(box)
-        return revision
+        made: int = make(self._handle.address, APPEND, key, bytes_of(value), 0, generation, owned, timeout)
+        return made
 
     def delete(self, key: Text, *, generation: int = 0, timeout: Optional[float] = None) -> None:
         """Deletes the key; an absent one is no error."""
-        handle = self._handle
-        handle.boxes.append(handle.make(DELETE, key, b"", 0, generation, False, timeout))
+        make(self._handle.address, DELETE, key, b"", 0, generation, False, timeout)
 
     def delete_prefix(
         self, prefix: Text, *, generation: int = 0, timeout: Optional[float] = None
     ) -> int:
         """Deletes all keys that begin with `prefix`, which is not empty; how many there were. Up to
         16,384 are deleted together, more in several steps."""
-        handle = self._handle
-        box = handle.make(DELETE_PREFIX, prefix, b"", 0, generation, False, timeout)
-        count: int = box.revision
-        handle.boxes.append(box)
-        return count
+        made: int = make(self._handle.address, DELETE_PREFIX, prefix, b"", 0, generation, False, timeout)
+        return made
 
     def _read(self, key: Text, generation: int, timeout: Optional[float]) -> Value:
-        handle = self._handle
-        box = handle.make(READ, key, b"", 0, generation, False, timeout)
-        try:
-            value = Value(buffer(box.data, box.size))
-            value.revision = box.revision
-            return value
-        finally:
-            end(box)
-            handle.boxes.append(box)
+        made: Value = make(self._handle.address, READ, key, b"", 0, generation, False, timeout)
+        return made
 
     if TYPE_CHECKING:
 
@@ -190,10 +186,8 @@ class Keys:
     def wait(self, *keys: Text, generation: int = 0, timeout: Optional[float] = None) -> None:
         """Waits until each of the keys has existed once since this began."""
         names = [name_of(key) for key in keys]
-        handle = self._handle
-        handle.boxes.append(
-            handle.make(AWAIT, b"", b"\0".join(names), len(names), generation, False, timeout)
-        )
+        data = b"\0".join(names)
+        make(self._handle.address, AWAIT, b"", data, len(names), generation, False, timeout)
 
     def batch(
         self, *, owned: bool = False, generation: int = 0, timeout: Optional[float] = None

@@ -6,15 +6,12 @@ from __future__ import annotations
 import _thread
 import threading
 
-from ._c import bytes_of, milliseconds, no_name
 from ._errors import Invalid, Status, check
 from ._muster import ffi, lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, List, Optional, Set, TypeVar
-
-    from ._c import Text
+    from typing import Any, Callable, Optional, Set, TypeVar
 
     _T = TypeVar("_T")
 
@@ -22,9 +19,6 @@ if TYPE_CHECKING:
 # wait in C, which is continued after them.
 SLEEP_MS = 250  # a signal may have come right before it, or its handler taken what it was to be woken by
 MORE = lib.MUSTER_MORE
-make = lib.muster_python_make
-wait = lib.muster_python_wait
-BOX = ffi.typeof("struct muster_python_box *")
 
 
 def on_main_thread() -> bool:
@@ -38,7 +32,7 @@ class Handle:
     def __init__(self, client: Any) -> None:
         self.client = client
         self.gate = ffi.gc(lib.muster_python_gate_new(client), lib.muster_python_gate_free)
-        self.boxes: List[Any] = []  # for the next calls
+        self.address = int(ffi.cast("uintptr_t", self.gate))  # for make()
         self.lock = threading.RLock()
         self.calls = threading.Condition(self.lock)
         self.inside: Set[int] = set()  # threads that are in C for longer
@@ -47,37 +41,6 @@ class Handle:
         if self.client is None:
             raise Invalid("the job is closed", Status.EINVAL)
         return self.client
-
-    def make(
-        self,
-        kind: int,
-        name: Text,
-        data: bytes = b"",
-        number: int = 0,
-        generation: int = 0,
-        owned: bool = False,
-        timeout: Optional[float] = None,
-    ) -> Any:
-        """A call of that kind of calls.h. The box with what it came to goes back to `boxes` once that
-        is read. It has few steps on purpose: among many ranks of a node none of them is in the
-        processor's cache any more when a rank goes on."""
-        name = name.encode("utf-8", "surrogateescape") if type(name) is str else bytes_of(name)
-        if 0 in name:  # b"\0" would raise inside: bytes try an operand as a number first
-            raise no_name(name)
-        box = self.boxes.pop() if self.boxes else ffi.new(BOX)
-        limit = -1 if timeout is None else milliseconds(timeout)
-        try:
-            status = make(
-                self.gate, box, kind, name, data, len(data), number, generation, owned, limit
-            )
-            while status == MORE:
-                status = wait(box)
-        except BaseException:
-            lib.muster_python_end(box)
-            raise
-        if status:
-            check(status, box.err)
-        return box
 
     def call(
         self, start: Callable[..., int], *args: Any, over: Callable[[], object] = lambda: None

@@ -22,7 +22,7 @@ def say(*words):
 def raised(function, *args, **options):
     try:
         function(*args, **options)
-    except muster.Error as error:
+    except (muster.Error, TypeError, OverflowError) as error:
         return error
     raise AssertionError("nothing was raised")
 
@@ -62,6 +62,16 @@ def keys(job):
     keys["caf\u00e9"] = b"x"
     assert "caf\u00e9" in list(keys)
     assert isinstance(raised(keys.get, "cut\0here"), muster.Invalid)
+    for args in ((5,), (None,), ("sum", 1.5), ("sum", "1")):
+        assert isinstance(raised(keys.add, *args), TypeError)
+    assert isinstance(raised(keys.add, "sum", 2**63), OverflowError)
+    assert isinstance(raised(keys.get, "sum", generation=-1), OverflowError)
+    assert isinstance(raised(keys.add, "sum", timeout=-1), muster.Invalid)
+
+    class Name(str):
+        pass
+
+    assert keys.get(Name("gone")) == keys.get(bytearray(b"gone")) == b""
 
 
 def rounds(job):

@@ -85,7 +85,8 @@ def ends_well(job):
 def test_keys_and_rounds(run, mode):
     """Four ranks in Python read, write, compare, add to, append to, list and wait for keys. Each
     gets what C would get: bytes with a revision, or an exception of the status; a missing key
-    is a `KeyError`. They gather, reduce and compare: numbers in, numbers out, in the order of
+    is a `KeyError`, a name or number of another type a `TypeError`, a number that C cannot hold an
+    `OverflowError`. They gather, reduce and compare: numbers in, numbers out, in the order of
     ranks; `Mismatch` has the result with the one that differs, `Timeout` is a `TimeoutError`."""
     ends_well(run(4, mode))
 
