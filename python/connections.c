@@ -15,7 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MUSTER_PYTHON_LOOK_NS = 500000, MUSTER_PYTHON_QUIET_LOOKS = 3 };
+enum {
+    MUSTER_PYTHON_LOOK_NS = 500000,
+    MUSTER_PYTHON_QUIET_LOOKS = 3,
+    MUSTER_PYTHON_TAKEN_NS = 10000000 /* a peer that runs has acknowledged it by then */
+};
 
 /* A number alone may have been closed, and be another one's by now. */
 struct muster_python_socket {
@@ -186,14 +190,16 @@ static int muster_python_visit_epoll(DIR *folder, const char *name,
     return failed;
 }
 
-/* Whether something is on its way there. */
-static bool muster_python_is_busy(const struct muster_python_socket *one)
+/* Whether something is on its way there. What the kernel has taken is so until it is acknowledged,
+ * but not for long: for a killed peer that takes 40 ms, or until its memory is freed and its
+ * sockets are closed. It arrives also after a shutdown. */
+static bool muster_python_is_busy(const struct muster_python_socket *one, int64_t spent_ns)
 {
     int read = 0, sent = 0;
 
     (void)ioctl(one->number, FIONREAD, &read);
     (void)ioctl(one->number, TIOCOUTQ, &sent);
-    return one->sending || read || sent;
+    return one->sending || read || (sent && spent_ns < MUSTER_PYTHON_TAKEN_NS);
 }
 
 /* By a second descriptor, which stays this socket while gloo's thread may close its own. */
@@ -226,20 +232,20 @@ static int64_t muster_python_now_ns(void)
 static int muster_python_drained(struct muster_python_sockets *list, int64_t limit_ns)
 {
     const struct timespec pause = {.tv_nsec = MUSTER_PYTHON_LOOK_NS};
-    int64_t until = muster_python_now_ns() + limit_ns;
+    int64_t began = muster_python_now_ns();
 
     for (int quiet = 0;;) {
+        int64_t spent = muster_python_now_ns() - began;
         bool busy = false;
         int failed;
 
         list->count = 0;
         failed = muster_python_each(muster_python_visit_epoll, list);
-        if (failed || list->count == 0 || quiet == MUSTER_PYTHON_QUIET_LOOKS ||
-            muster_python_now_ns() >= until) {
+        if (failed || list->count == 0 || quiet == MUSTER_PYTHON_QUIET_LOOKS || spent >= limit_ns) {
             return failed;
         }
         for (size_t i = 0; i < list->count && !busy; i++) {
-            busy = muster_python_is_busy(&list->at[i]);
+            busy = muster_python_is_busy(&list->at[i], spent);
         }
         quiet = busy ? 0 : quiet + 1;
         (void)ppoll(NULL, 0, &pause, NULL);

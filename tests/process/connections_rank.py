@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sockets of a program, some as gloo has them: which does muster shut down? One line for each, `NAME open|shut`."""
 
+import contextlib
 import select
 import socket
 import time
@@ -34,6 +35,29 @@ def is_shut(one):
         return False
 
 
+def fill(one):
+    """Sends until the peer, which reads nothing, and the kernel have no room. How much that was."""
+    one.setblocking(False)
+    sent = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sent += one.send(bytes(65536))
+    return sent
+
+
+def read_all(one):
+    """How much comes until the end."""
+    return sum(map(len, iter(lambda: one.recv(65536), b"")))
+
+
+def waits(what, limit_s):
+    """For as long as it may?"""
+    _connections.DRAIN_S = limit_s
+    began = time.monotonic()
+    _connections.shut_down()
+    print(f"{what}: {time.monotonic() - began >= limit_s}", flush=True)
+
+
 old = listening()
 old_client, old_end = pair(old)
 kept = [epoll_of(old, old_client, old_end)]
@@ -56,12 +80,22 @@ pair(server)
 pair(old)
 print("both listen", flush=True)
 
-_connections.DRAIN_S = 5
 later_client, later_end = pair(server)
 kept.append(epoll_of(server, later_client))
 later_end.send(b"read by nobody")
-for what in ("what is on its way is waited for", "once"):
-    began = time.monotonic()
-    _connections.shut_down()
-    print(f"{what}: {(time.monotonic() - began) >= _connections.DRAIN_S}", flush=True)
+waits("what gloo has not read is waited for", 1)
+waits("once", 30)
 print(f"then: {'shut' if is_shut(later_end) else 'open'}", flush=True)
+
+full_client, full_end = pair(server)
+full = epoll_of(server, full_client)
+sent = fill(full_client)
+full.modify(full_client, select.EPOLLIN | select.EPOLLOUT)
+waits("what gloo has half sent is waited for", 1)
+print(f"then: {'shut' if read_all(full_end) == sent else 'open'}", flush=True)
+
+taken_client, taken_end = pair(server)
+kept.append(epoll_of(server, taken_client))
+sent = fill(taken_client)
+waits("what the kernel has is waited for", 30)
+print(f"it arrives: {read_all(taken_end) == sent}", flush=True)
