@@ -92,6 +92,7 @@ static PyObject *muster_python_make_method(PyObject *module, PyObject *args)
     struct muster_python_box box;
     PyObject *name = NULL, *data, *result;
     const char *text, *bytes;
+    PyThreadState *thread;
     unsigned long long gate;
     long long number;
     uint64_t generation;
@@ -111,15 +112,13 @@ static PyObject *muster_python_make_method(PyObject *module, PyObject *args)
     text = PyBytes_AsString(name);
     bytes = PyBytes_AsString(data);
     size = (size_t)PyBytes_Size(data);
-    Py_BEGIN_ALLOW_THREADS status =
-        muster_python_make((muster_python_gate *)(uintptr_t)gate, &box, kind, text, bytes, size,
-                           number, generation, owned, timeout_ms);
-    Py_END_ALLOW_THREADS if (status == MUSTER_OK && !box.value)
-    {
+    thread = PyEval_SaveThread();
+    status = muster_python_make((muster_python_gate *)(uintptr_t)gate, &box, kind, text, bytes,
+                                size, number, generation, owned, timeout_ms);
+    PyEval_RestoreThread(thread);
+    if (status == MUSTER_OK && !box.value) {
         result = muster_python_result(kind, &box);
-    }
-    else
-    {
+    } else {
         result = PyObject_CallFunction(muster_python_finish, "iK", status,
                                        (unsigned long long)(uintptr_t)&box);
         if (result && !box.value) {
@@ -128,8 +127,9 @@ static PyObject *muster_python_make_method(PyObject *module, PyObject *args)
         }
     }
     if (box.call || box.value) {
-        Py_BEGIN_ALLOW_THREADS muster_python_end(&box);
-        Py_END_ALLOW_THREADS
+        thread = PyEval_SaveThread();
+        muster_python_end(&box);
+        PyEval_RestoreThread(thread);
     }
     Py_DECREF(name);
     return result;
