@@ -479,6 +479,19 @@ void mst_core_done(struct mst_core *core, const struct mst_effect *effect)
     }
 }
 
+void mst_core_drop_effects(struct mst_core *core)
+{
+    struct mst_todo *todo;
+
+    while ((todo = next_todo(core))) {
+        if (todo->type == MST_EFFECT_REPLY) {
+            mst_waiter_free(MST_CONTAINER(todo, struct mst_waiter, todo));
+        } else {
+            mst_list_remove(&todo->link);
+        }
+    }
+}
+
 void mst_core_defer(struct mst_core *core, const struct mst_effect *effect)
 {
     struct mst_link *link = mst_link_find(core, effect->conn);

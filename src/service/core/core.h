@@ -97,6 +97,9 @@ const struct mst_effect *mst_core_next(struct mst_core *core);
 const struct mst_effect *mst_core_answer(struct mst_core *core, struct mst_conn conn, uint64_t id);
 void mst_core_done(struct mst_core *core, const struct mst_effect *effect);
 
+/* All effects at once, unseen: nobody waits for the replies to inputs that are fed again. */
+void mst_core_drop_effects(struct mst_core *core);
+
 /* Instead of done: this reply waits in the core, and is made again, from the state of that moment,
  * after the connection was resumed. So a slow reader costs no copies. Order is not kept: a
  * connection's deferred replies come after its later ones. */

@@ -69,7 +69,7 @@ muster_status mst_journal_lead(struct mst_journal *journal)
     if (status != MUSTER_OK) {
         return status;
     }
-    mst_input_drain(journal->core);
+    mst_core_drop_effects(journal->core);
     mst_input_config_write(at + MST_RECORD_HEAD, &journal->config.core);
     mst_gather_keep(&journal->frame, &record, body);
     (void)mst_core_weigh(journal->core);

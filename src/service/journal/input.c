@@ -6,15 +6,6 @@
 #include "proto/protobuf.h"
 #include "proto/settings.h"
 
-void mst_input_drain(struct mst_core *core)
-{
-    const struct mst_effect *effect;
-
-    while ((effect = mst_core_next(core))) {
-        mst_core_done(core, effect);
-    }
-}
-
 unsigned mst_input_flags(const struct mst_core *core)
 {
     return (mst_core_refused(core) ? MST_RECORD_REFUSED : 0) |
@@ -226,6 +217,6 @@ muster_status mst_input_again(struct mst_core *core, struct mst_native_arena *ar
     case MST_RECORD_ABOUT:
         return MUSTER_EPROTO;
     }
-    mst_input_drain(core);
+    mst_core_drop_effects(core);
     return status;
 }

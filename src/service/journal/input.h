@@ -48,8 +48,6 @@ void mst_input_request_write(unsigned char *at, const struct mst_request *reques
 /* The flags of the last request. */
 unsigned mst_input_flags(const struct mst_core *core);
 
-void mst_input_drain(struct mst_core *core);
-
 /* Lease and limits as bytes: a RESUME, and the end of a BEGUN. Reading leaves unnamed limits
  * unchanged. False: damaged, or a limit that this version does not know. */
 size_t mst_input_config_bytes(void);

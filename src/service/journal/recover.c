@@ -615,7 +615,7 @@ static muster_status resume(struct recovery *recovery)
         return status == MUSTER_EINVAL ? fail(recovery, "the limits make no sense")
                                        : no_memory(recovery);
     }
-    mst_input_drain(journal->core);
+    mst_core_drop_effects(journal->core);
     mst_input_config_write(at + MST_RECORD_HEAD, &journal->config.core);
     if (journal->state == MST_JOURNAL_KEEPS) {
         mst_gather_keep(&journal->frame, &record, body);

@@ -285,7 +285,7 @@ void rep_serve_resume(struct rep_service *service)
              status.term);
     service->awaits_term = status.term;
     service->shift_ns = (int64_t)service->core_ns - (int64_t)rep_service_clock(service);
-    mst_input_drain(service->core);
+    mst_core_drop_effects(service->core);
     service->resuming = true;
     if (PLANT(NO_RESUME)) {
         submit(service, MST_REPLICA_RECORDS, payload_of(service));
@@ -300,7 +300,7 @@ void rep_serve_resume(struct rep_service *service)
         service->exit = REP_EXIT_ENDED;
         return;
     }
-    mst_input_drain(service->core);
+    mst_core_drop_effects(service->core);
     (void)mst_core_weigh(service->core);
     mst_gather_keep(&service->gather, &record, body);
     submit(service, MST_REPLICA_RECORDS, payload_of(service));
