@@ -14,7 +14,7 @@ enum {
     HEARTBEATS_IN_ELECTION = 5,
     TRAILING = 4096,
     TRAILING_BYTES = 64 << 20,
-    ENTRY_BYTES = 8 << 20,
+    ENTRY_BYTES = 1 << 20,
     FIRST_TERM = 1,
     BARRIER_BYTES = 8
 };

@@ -65,7 +65,7 @@ struct mst_replica_config {
      * more are kept when they have so many bytes; 0: 64 MiB. */
     uint64_t trailing, trailing_bytes;
 
-    /* Bytes of entries in memory; older ones that are applied are in the log's files only. 0: 8
+    /* Bytes of entries in memory; older ones that are applied are in the log's files only. 0: 1
      * MiB. */
     uint64_t entry_bytes;
 };
