@@ -620,6 +620,21 @@ muster_status mst_replica_reader_take(struct mst_replica_reader *reader, struct 
     return mst_buffer_append(&reader->buffer, bytes) ? MUSTER_OK : MUSTER_ENOMEM;
 }
 
+unsigned char *mst_replica_reader_room(struct mst_replica_reader *reader, size_t *size)
+{
+    unsigned char *room;
+
+    drop_taken(reader);
+    room = mst_buffer_reserve(&reader->buffer, MST_REPLICA_TAKE_MAX);
+    *size = reader->buffer.room - reader->buffer.end;
+    return room;
+}
+
+void mst_replica_reader_took(struct mst_replica_reader *reader, size_t size)
+{
+    mst_buffer_commit(&reader->buffer, size);
+}
+
 muster_status mst_replica_reader_next(struct mst_replica_reader *reader,
                                       struct mst_replica_message *out, const char **why)
 {

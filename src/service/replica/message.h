@@ -131,6 +131,11 @@ void mst_replica_reader_fini(struct mst_replica_reader *reader);
  * never with what a head promises. ENOMEM. */
 muster_status mst_replica_reader_take(struct mst_replica_reader *reader, struct mst_slice bytes);
 
+/* The same of bytes that are received where they are read: room for `*size` of them, which are
+ * TAKE_MAX or more, and how many came. NULL: no memory. */
+unsigned char *mst_replica_reader_room(struct mst_replica_reader *reader, size_t *size);
+void mst_replica_reader_took(struct mst_replica_reader *reader, size_t size);
+
 /* OK: a message, whose slices are borrowed until the next call. MORE: it is not whole yet. EPROTO:
  * it makes no sense, nor does anything behind it; `why` is a few words. */
 muster_status mst_replica_reader_next(struct mst_replica_reader *reader,

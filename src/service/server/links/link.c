@@ -441,28 +441,19 @@ static const char *reason_of(const struct mst_uv_link *link, ssize_t got)
     return tls && errno == EPROTO ? mst_tls_reason(tls) : strerror(errno);
 }
 
-static void take_in(struct mst_uv_link *link, struct mst_slice bytes)
-{
-    if (link->stage == MST_UV_LINK_REFUSING) {
-        return;
-    }
-    if (mst_replica_reader_take(&link->reader, bytes) != MUSTER_OK) {
-        mst_uv_link_drop(link, "out of memory");
-        return;
-    }
-    mst_uv_link_pump(link);
-}
-
 static void receive(struct mst_uv_link *link)
 {
-    struct mst_uv_links *links = link->links;
-
     for (unsigned i = 0; !link->dead && i < READS; i++) {
-        ssize_t got = mst_channel_receive(&link->channel, links->input, sizeof(links->input));
+        size_t size;
+        unsigned char *room = mst_replica_reader_room(&link->reader, &size);
+        ssize_t got;
 
-        if (got > 0) {
-            take_in(link, mst_slice_of(links->input, (size_t)got));
-        } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        if (!room) {
+            mst_uv_link_drop(link, "out of memory");
+            return;
+        }
+        got = mst_channel_receive(&link->channel, room, size);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
             const char *reason = reason_of(link, got);
 
             if (got < 0 && link->channel.tls) { /* an alert for the peer */
@@ -470,6 +461,10 @@ static void receive(struct mst_uv_link *link)
             }
             mst_uv_link_drop(link, reason);
             return;
+        }
+        if (got > 0 && link->stage != MST_UV_LINK_REFUSING) {
+            mst_replica_reader_took(&link->reader, (size_t)got);
+            mst_uv_link_pump(link);
         }
         if (!link->channel.over && !link->channel.more) {
             break;

@@ -71,7 +71,6 @@ struct mst_uv_links {
     bool closing;
     uint64_t complaints_until_ns;
     uint32_t complaints;
-    unsigned char input[MST_REPLICA_TAKE_MAX];
 };
 
 /* ---- link.c ---- */
