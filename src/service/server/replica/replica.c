@@ -609,14 +609,14 @@ static bool wait_for_room(struct mst_uv_replica *replica, muster_status status, 
 }
 
 static bool submit(struct mst_uv_replica *replica, enum mst_replica_kind kind,
-                   struct mst_slice payload)
+                   struct mst_slice payload, uint64_t *index)
 {
     uint64_t since_ns = uv_hrtime();
     bool told = false;
 
     while (replica->role == MST_UV_REPLICA_LEADS) {
         muster_status status =
-            mst_replica_submit(replica->machine, uv_hrtime(), kind, payload, &replica->given);
+            mst_replica_submit(replica->machine, uv_hrtime(), kind, payload, index);
 
         drive(replica);
         if (status == MUSTER_OK) {
@@ -638,9 +638,14 @@ static bool submit(struct mst_uv_replica *replica, enum mst_replica_kind kind,
     return false;
 }
 
+static bool give(struct mst_uv_replica *replica, struct mst_slice payload)
+{
+    return submit(replica, MST_REPLICA_RECORDS, payload, &replica->given);
+}
+
 static bool take(void *ctx, struct mst_slice payload)
 {
-    return submit(ctx, MST_REPLICA_RECORDS, payload);
+    return give(ctx, payload);
 }
 
 static bool wait_for_commit(struct mst_uv_replica *replica)
@@ -682,8 +687,7 @@ bool mst_uv_replica_lead(struct mst_uv_replica *replica)
 
 bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool always)
 {
-    if (always && replica->committed >= replica->given &&
-        !submit(replica, MST_REPLICA_RECORDS, mst_slice_of(NULL, 0))) {
+    if (always && replica->committed >= replica->given && !give(replica, mst_slice_of(NULL, 0))) {
         return false;
     }
     return wait_for_commit(replica);
@@ -700,10 +704,10 @@ static bool is_in_time(void *ctx, struct mst_slice bytes)
 }
 
 /* It reads the whole state, and nothing is served meanwhile, here and at the followers. One that is
- * so large that this would cost the lead is not compared. */
+ * so large that this would cost the lead is not compared. Nobody waits for its entry. */
 static void digest(struct mst_uv_replica *replica)
 {
-    uint64_t since_ns = uv_hrtime(), took_ns, own;
+    uint64_t since_ns = uv_hrtime(), took_ns, own, index;
     uint64_t until_ns = since_ns + (uint64_t)replica->election_ms * NS_PER_MS / DIGEST_ELECTION;
     const struct mst_snapshot_sink sink = {.ctx = &until_ns, .put = is_in_time};
     bool whole = mst_core_kept_digest_to(replica->core, &sink, &own);
@@ -724,9 +728,7 @@ static void digest(struct mst_uv_replica *replica)
     mst_uv_log_line(replica->lines, MST_DEBUG, "replica",
                     "digest inputs=%" PRIu64 " took=%" PRIu64 "us", replica->digested,
                     took_ns / 1000);
-    if (submit(replica, MST_REPLICA_DIGEST, mst_slice_of(bytes, sizeof bytes))) {
-        (void)wait_for_commit(replica);
-    }
+    (void)submit(replica, MST_REPLICA_DIGEST, mst_slice_of(bytes, sizeof bytes), &index);
 }
 
 /* An address is one replica: the last that came there. */
