@@ -277,7 +277,7 @@ def test_an_exit_with_a_failure_replaces_the_process(run):
 def test_a_rank_gives_the_run_up(run, victim):
     """A rank calls `abort`, or raises `GiveUp`. All ranks raise `GiveUp` with its text, also where the
     job needs all of them, and none is started again."""
-    job = run(3, "plain", f"{victim} sleeps", "--min-size", 3, "--max-restarts", 1)
+    job = run(3, "given_up", f"{victim} sleeps", "--min-size", 3, "--max-restarts", 1)
     assert job.run.wait() == 1
     raised = said(job, "raised", "what=GiveUp")
     assert len(raised) == 3 and all(line["text"].endswith("no point in it") for line in raised)
