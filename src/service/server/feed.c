@@ -284,14 +284,21 @@ void mst_uv_feed_pulse(struct mst_uv_feed *feed)
     }
 }
 
+/* Only an entry behind the last request shows that this replica still led when it was read. A turn
+ * of several entries may have given the last of them before. */
 static bool commit_to_replicas(struct mst_uv_feed *feed)
 {
     struct muster_error err;
 
     if (!feed->broken && mst_uv_feed_serves(feed)) {
+        uint64_t given = mst_uv_replica_given(feed->replica);
+        bool failed, more;
+
         mst_uv_replica_pulse(feed->replica);
-        feed->broken = mst_journal_commit(feed->journal, &err) != MUSTER_OK ||
-                       !mst_uv_replica_commit(feed->replica, feed->asked);
+        failed = mst_journal_commit(feed->journal, &err) != MUSTER_OK;
+        more = feed->asked && mst_uv_replica_given(feed->replica) == given;
+
+        feed->broken = failed || !mst_uv_replica_commit(feed->replica, more);
         feed->asked = false;
     }
     return !feed->broken;

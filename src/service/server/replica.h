@@ -105,9 +105,12 @@ struct mst_core *mst_uv_replica_core(const struct mst_uv_replica *replica);
 /* The journal leads from now on. False: it has ended. */
 bool mst_uv_replica_lead(struct mst_uv_replica *replica);
 
-/* Waits until all that the journal gave is committed by this leader. `always`: although it gave
- * nothing. False: it has ended, and nothing may leave. */
-bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool always);
+/* The index of the last entry that the journal gave. */
+uint64_t mst_uv_replica_given(const struct mst_uv_replica *replica);
+
+/* Waits until all that the journal gave is committed by this leader, and with `more` an entry of
+ * nothing behind it. False: it has ended, and nothing may leave. */
+bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool more);
 
 /* At the end of a turn of a leader: digests, and the voters. */
 void mst_uv_replica_rest(struct mst_uv_replica *replica);

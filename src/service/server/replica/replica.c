@@ -685,9 +685,14 @@ bool mst_uv_replica_lead(struct mst_uv_replica *replica)
     return true;
 }
 
-bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool always)
+uint64_t mst_uv_replica_given(const struct mst_uv_replica *replica)
 {
-    if (always && replica->committed >= replica->given && !give(replica, mst_slice_of(NULL, 0))) {
+    return replica->given;
+}
+
+bool mst_uv_replica_commit(struct mst_uv_replica *replica, bool more)
+{
+    if (more && !give(replica, mst_slice_of(NULL, 0))) {
         return false;
     }
     return wait_for_commit(replica);
