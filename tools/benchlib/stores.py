@@ -12,6 +12,7 @@ from .traffic import NO_RENEWALS
 
 SCRIPT = pathlib.Path(__file__).with_name("python_store.py")
 CALLS = 4000
+AHEAD = Bar("ahead", lambda pair: pair.ratio < 1)
 STORE = """
 import time
 from torch.distributed import TCPStore
@@ -56,10 +57,9 @@ def both(run, *words, unix):
 def keys(run):
     """Over the socket of each that a job on one machine has: muster's is a Unix socket. TCPStore
     answers no set."""
-    ahead = Bar("ahead", lambda pair: pair.ratio < 1)
-    measures = [Measure("get from Python", "TCPStore", ahead),
-                Measure("add from Python", "TCPStore"),
-                Measure("get from Python, TCP", "TCPStore", ahead)]
+    measures = [Measure("get from Python", "TCPStore", AHEAD),
+                Measure("add from Python", "TCPStore", AHEAD),
+                Measure("get from Python, TCP", "TCPStore", AHEAD)]
 
     def pair():
         run.pinned_ping_pong()
@@ -73,7 +73,7 @@ def keys(run):
 
 
 def barrier(run, ranks):
-    measures = [Measure(f"barrier of {ranks} Python ranks", "TCPStore"),
+    measures = [Measure(f"barrier of {ranks} Python ranks", "TCPStore", AHEAD),
                 Measure(f"barrier of {ranks} Python ranks, TCP", "TCPStore")]
 
     def pair():
