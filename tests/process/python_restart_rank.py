@@ -77,6 +77,7 @@ def fails_and_logs_slowly(call):
     def left():
         return list(FOLDER.glob("left.*"))
 
+    wait_until_there()  # else they leave no mark
     logging.getLogger("muster").addHandler(Slow())
     fails(call)
 
@@ -146,6 +147,7 @@ def sleeps(call):
 
 def sleeps_and_leaves_a_mark(call):
     try:
+        (FOLDER / f"in-{call.rank}").touch()
         time.sleep(LONG_S)
     finally:
         FOLDER.joinpath(f"left.{call.rank}").touch()
