@@ -40,7 +40,9 @@ def say(what, **values):
 
 
 def here():
-    (FOLDER / "here").touch()
+    """Its file has the process, and appears at once."""
+    (FOLDER / "here.new").write_text(str(os.getpid()), encoding="ascii")
+    (FOLDER / "here.new").rename(FOLDER / "here")
 
 
 def until(path):
@@ -61,6 +63,17 @@ def watch(thread):
             frame = frame.f_back
         same = 0 if frame is None else same
     here()
+
+
+def until_asleep(pid):
+    """The same of a process whose interpreter's lock is held, seen from outside."""
+    before, same = None, 0
+    while same < 3:
+        time.sleep(LOOK_S)
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            now = [line for line in status if line.startswith(("State:", "voluntary_ctxt_switches:"))]
+        same = same + 1 if now == before and "sleeping" in now[0] else 0
+        before = now
 
 
 def watched():
@@ -221,7 +234,6 @@ def c_free(call):
 
 
 def c_held(call):
-    here()  # nothing else of Python runs then
     ctypes.PyDLL(None).pause()
 
 
@@ -229,7 +241,6 @@ def deadlock(library):
     """A call that a signal does not end."""
     mutex = ctypes.create_string_buffer(64)
     library.pthread_mutex_lock(mutex)
-    here()
     library.pthread_mutex_lock(mutex)
 
 
@@ -318,7 +329,8 @@ PLACES = {
 }
 MOVE = ("loop", "numpy", "thread_loop")
 CLEANS = ("finally", "with", "generator", "asyncio", "atomic")  # what must have run to its end
-MARKS_ITSELF = ("data_loader", "c_held", "c_free_stuck", "c_held_stuck")
+HELD = ("c_held", "c_held_stuck")  # nothing else of Python runs then
+MARKS_ITSELF = ("data_loader", *HELD)
 AFTER = {"subprocess": no_children, "data_loader": no_children, "import": is_whole}
 
 
@@ -335,6 +347,8 @@ def prepare(call):
 def strikes(call):
     prepare(call)
     until(FOLDER / "here")
+    if NAME in HELD:
+        until_asleep(int((FOLDER / "here").read_text(encoding="ascii")))
     STRUCK.with_suffix(".new").write_text(str(time.monotonic_ns()))
     STRUCK.with_suffix(".new").rename(STRUCK)
     raise RuntimeError("struck")
@@ -343,6 +357,8 @@ def strikes(call):
 def is_struck(call):
     if NAME not in MARKS_ITSELF:
         watched()
+    if NAME in HELD:
+        here()
     kept["clean"] = NAME not in CLEANS
     try:
         PLACES[NAME](call)
