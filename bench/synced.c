@@ -272,11 +272,13 @@ static void disk(const char *folder, long count, long milliseconds)
 int main(int argc, char **argv)
 {
     const char *what = argc == 5 ? argv[1] : "";
-    bool is_muster = strcmp(what, "muster") == 0;
+    bool is_muster = strcmp(what, "muster") == 0, is_disk = strcmp(what, "disk") == 0;
+    bool reserves = strcmp(what, "reserved") == 0, is_bare = strcmp(what, "bare") == 0 || reserves;
     long count = 0, milliseconds = 0, port = 0;
 
-    if (argc != 5 || !parse_number(argv[3], &count) || count < 1 || count > CONNECTIONS_MAX ||
-        !parse_number(argv[4], &milliseconds) || (is_muster && !parse_number(argv[2], &port))) {
+    if ((!is_muster && !is_disk && !is_bare) || !parse_number(argv[3], &count) || count < 1 ||
+        count > CONNECTIONS_MAX || !parse_number(argv[4], &milliseconds) ||
+        (is_muster && !parse_number(argv[2], &port))) {
         (void)fprintf(stderr,
                       "usage: synced bare|reserved FOLDER | muster ADDRESS  CONNECTIONS MS\n"
                       "       synced disk FOLDER PROCESSES MS\n");
@@ -284,10 +286,10 @@ int main(int argc, char **argv)
     }
     if (is_muster) {
         generate((uint16_t)port, count, milliseconds, true);
-    } else if (strcmp(what, "disk") == 0) {
+    } else if (is_disk) {
         disk(argv[2], count, milliseconds);
     } else {
-        bare(argv[2], count, milliseconds, strcmp(what, "reserved") == 0);
+        bare(argv[2], count, milliseconds, reserves);
     }
     return 0;
 }
