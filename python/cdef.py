@@ -9,7 +9,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).parent
-WRITTEN_IN_C = ("calls.h", "extra.c", "calls.c", "connections.c", "tasks.c", "make.c")
+WRITTEN_IN_C = ("calls.h", "extra.c", "calls.c", "connections.c", "tasks.c", "direct_calls.c")
 EXTRA = """
 extern "Python" muster_status muster_python_call(muster_restart *, void *);
 extern "Python" muster_status muster_python_callback(muster_restart *, void *);

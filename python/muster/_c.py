@@ -147,12 +147,8 @@ def name_of(text: Text) -> bytes:
     """The same for a parameter of a call, which borrows it."""
     text = text.encode(errors="surrogateescape") if type(text) is str else bytes_of(text)
     if 0 in text:
-        raise no_name(text)
+        raise Invalid(f"a NUL byte in {text!r}", Status.EINVAL)
     return text
-
-
-def no_name(text: bytes) -> Invalid:
-    return Invalid(f"a NUL byte in {text!r}", Status.EINVAL)
 
 
 def text_of(chars: Any) -> Optional[str]:
