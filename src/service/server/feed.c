@@ -297,7 +297,6 @@ static bool commit_to_replicas(struct mst_uv_feed *feed)
         mst_uv_replica_pulse(feed->replica);
         failed = mst_journal_commit(feed->journal, &err) != MUSTER_OK;
         more = feed->asked && mst_uv_replica_given(feed->replica) == given;
-
         feed->broken = failed || !mst_uv_replica_commit(feed->replica, more);
         feed->asked = false;
     }
