@@ -23,9 +23,9 @@
 #define SHED_MAX 32u               /* closed at a time, which takes a while, */
 #define SHED_NS 25000000u          /* so often */
 #define LOOK_NS 50000000u          /* between two searches for connections without progress */
-#define GIVEN_BACK_BYTES 33554432u /* so much less than before: the system gets it back, */
-#define GIVEN_BACK_COUNT 64u       /* or so many connections: small pieces are not counted, */
-#define GIVE_BACK_NS NS_PER_S      /* so often at most */
+#define GIVEN_BACK_BYTES 16777216u /* so much less than before: the system gets it back, */
+#define GIVEN_BACK_COUNT 32u       /* or so many connections: small pieces are not counted, */
+#define GIVE_BACK_NS NS_PER_S      /* so much later, when the rest of a crowd has left too */
 #define MAPPED_BYTES 262144        /* larger pieces are the system's again when they are freed */
 #define MAPPED_COUNT 16384         /* at most: the kernel has a limit for a process */
 
@@ -61,7 +61,8 @@ void mst_uv_pressure_init(struct mst_uv_pressure *pressure, const struct mst_mem
     *pressure =
         (struct mst_uv_pressure){.mem = {.ctx = pressure, .alloc = take, .release = put_back},
                                  .below = *below,
-                                 .held_max = held_max};
+                                 .held_max = held_max,
+                                 .owes_since_ns = UINT64_MAX};
     mst_list_init(&pressure->behind);
     mst_list_init(&pressure->parked);
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
@@ -537,10 +538,15 @@ static void give_back(struct mst_uv_hub *hub)
     struct mst_uv_pressure *pressure = &hub->pressure;
 
     pressure->peak_count = mst_later(pressure->peak_count, hub->count);
-    if (owes_memory(hub) && now(hub) >= pressure->given_back_ns + GIVE_BACK_NS) {
+    if (!owes_memory(hub)) {
+        pressure->owes_since_ns = UINT64_MAX;
+        return;
+    }
+    pressure->owes_since_ns = mst_sooner(pressure->owes_since_ns, now(hub));
+    if (now(hub) - pressure->owes_since_ns >= GIVE_BACK_NS) {
         pressure->peak = pressure->held;
         pressure->peak_count = hub->count;
-        pressure->given_back_ns = now(hub);
+        pressure->owes_since_ns = UINT64_MAX;
         (void)malloc_trim(0);
     }
 }
@@ -570,7 +576,8 @@ uint64_t mst_uv_pressure_deadline_ns(const struct mst_uv_hub *hub)
         deadline_ns = mst_sooner(deadline_ns, pressure->shed_ns + SHED_NS);
     }
     if (owes_memory(hub)) {
-        deadline_ns = mst_sooner(deadline_ns, pressure->given_back_ns + GIVE_BACK_NS);
+        deadline_ns =
+            mst_sooner(deadline_ns, mst_sooner(pressure->owes_since_ns, now(hub)) + GIVE_BACK_NS);
     }
     return deadline_ns;
 }

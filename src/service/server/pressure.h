@@ -47,7 +47,7 @@ struct mst_uv_pressure {
     uint64_t searched;   /* and what searches cost, as bytes */
     uint64_t walked;     /* of mst_core_walked, in earlier turns */
     uint64_t looked_ns, shed_ns;
-    uint64_t given_back_ns;
+    uint64_t owes_since_ns; /* memory to the system; UINT64_MAX: it does not */
     struct mst_list behind, parked;
     bool hungry;                        /* some of `behind` were not looked at since they came */
     struct mst_uv_connection *resumed;  /* receives the replies that waited */
