@@ -54,20 +54,113 @@ static void take(struct mst_fault *fault, const struct mst_item *item)
 
 /* ---- while the run goes on ---- */
 
-void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item)
+/* False: it was known. */
+static bool make_known(struct mst_faults *faults, const struct mst_fault *fault)
+{
+    uint32_t of_generation = 0;
+
+    for (uint32_t i = 0; i < MST_FAULTS_KNOWN && i < faults->known_total; i++) {
+        bool same = faults->known[i].generation == fault->generation;
+
+        if (same && faults->known[i].index == fault->index) {
+            return false;
+        }
+        of_generation += same;
+    }
+    if (of_generation < MST_NAMES_MAX) { /* later ones are not in the history */
+        uint32_t at = faults->known_total++ % MST_FAULTS_KNOWN;
+
+        faults->known[at].generation = fault->generation;
+        faults->known[at].index = fault->index;
+    }
+    return true;
+}
+
+static void hear(struct mst_faults *faults, const struct mst_item *item)
 {
     struct mst_fault fault;
 
     take(&fault, item);
-    /* The node that started the process reports deaths and hangs; repeated faults are known. */
-    if (mst_faults_told(&fault) && fault.kind != MST_CAUSE_SOFT_TIMEOUT &&
-        item->revision > faults->revision) {
-        faults->revision = item->revision;
-        if (faults->heard_count < MST_FAULTS_ROOM) {
-            faults->heard[faults->heard_count++] = fault;
-        } else {
-            faults->missed++;
+    /* The node that started the process reports deaths and hangs. */
+    if (!mst_faults_told(&fault) || fault.kind == MST_CAUSE_SOFT_TIMEOUT ||
+        !make_known(faults, &fault)) {
+        return;
+    }
+    if (faults->heard_count < MST_FAULTS_ROOM) {
+        faults->heard[faults->heard_count++] = fault;
+    } else {
+        faults->missed++;
+    }
+}
+
+/* ---- the history ---- */
+
+static void on_history(void *ctx, const struct mst_reply *reply);
+
+static void read_on(struct mst_faults *faults)
+{
+    struct mst_request request = {.command = MST_HISTORY, .page.after = faults->last};
+
+    faults->again = false;
+    faults->read = (struct mst_lib_post){.complete = on_history, .ctx = faults};
+    (void)mst_lib_post(faults->session->client, &request, UINT64_MAX, &faults->read);
+}
+
+static void hear_incident(struct mst_faults *faults, const struct mst_item *item)
+{
+    faults->last = item->revision;
+    if (item->incident == MST_INCIDENT_FAULT && faults->reached) {
+        hear(faults, item);
+    }
+}
+
+static void on_history(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_faults *faults = ctx;
+
+    if (reply->status != MUSTER_OK) {
+        return; /* the next change asks again */
+    }
+    mst_shared_lock(faults->shared);
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        hear_incident(faults, &reply->items[i]);
+    }
+    mst_shared_unlock(faults->shared);
+    mst_shared_wake(faults->shared);
+    faults->reached = faults->reached || reply->next == 0;
+    if (faults->again || reply->next != 0) {
+        read_on(faults);
+    }
+}
+
+void mst_faults_follow(struct mst_faults *faults, struct mst_run_session *session)
+{
+    if (session->client != NULL) {
+        mst_lib_lock(session->client);
+        faults->session = session;
+        faults->reached = false;
+        read_on(faults);
+        mst_lib_unlock(session->client);
+    }
+}
+
+void mst_faults_heard(struct mst_faults *faults, const struct mst_reply *reply)
+{
+    bool changed = false;
+
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        changed = changed || item->kind == MST_ITEM_VIEW;
+        if (item->kind == MST_ITEM_FAULT && item->revision > faults->revision) {
+            faults->revision = item->revision;
+            hear(faults, item);
         }
+    }
+    if (changed && faults->read.open) {
+        faults->again = true;
+    } else if (changed) {
+        read_on(faults);
     }
 }
 

@@ -4,7 +4,10 @@
 
 /* What ranks report without ending: one line each while the run goes on, by the node that follows
  * all; and when it ends, the first thing that went wrong, as the service heard it from all nodes.
- */
+ *
+ * A watch reports the faults of the present generation. Ranks restart in milliseconds: one that is
+ * over before this process has asked again is in the job's history alone, which is therefore read
+ * after each change of the view. */
 
 #include <stdatomic.h>
 #include <uv.h>
@@ -15,6 +18,7 @@
 #include "launch/shared.h"
 
 #define MST_FAULTS_ROOM 8u
+#define MST_FAULTS_KNOWN (2u * MST_NAMES_MAX) /* the history has the first few of a generation */
 
 struct mst_fault {
     uint32_t index, rank;
@@ -36,7 +40,19 @@ struct mst_faults {
     /* Under the run's lock. */
     struct mst_fault heard[MST_FAULTS_ROOM]; /* to be said */
     uint32_t heard_count, missed;
-    uint64_t revision; /* of the last one heard */
+    uint64_t revision; /* of the last one heard by the watch */
+
+    /* Under the client's lock: what the history is read with. */
+    struct mst_run_session *session;
+    struct mst_lib_post read;
+    bool again;    /* the view has changed since it was asked for */
+    bool reached;  /* its end, once: what was in it before is not of this node's time */
+    uint64_t last; /* the number of the last incident that was read */
+    struct {
+        uint64_t generation;
+        uint32_t index;
+    } known[MST_FAULTS_KNOWN]; /* faults that were heard, the next one in the place of the oldest */
+    uint32_t known_total;
 
     /* Written by the client's threads until it is answered. */
     struct mst_fault first; /* kind NONE: there is none */
@@ -46,8 +62,11 @@ struct mst_faults {
 /* The timer of the loop. */
 void mst_faults_open(struct mst_faults *faults, uv_loop_t *loop, struct mst_shared *shared);
 
-/* With the run's lock held. */
-void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item);
+/* This node follows all from now on. */
+void mst_faults_follow(struct mst_faults *faults, struct mst_run_session *session);
+
+/* A reply to its watch. With the client's lock and the run's held. */
+void mst_faults_heard(struct mst_faults *faults, const struct mst_reply *reply);
 
 /* On the loop: says what was heard. `ends`: no line says that a generation follows. */
 void mst_faults_look(struct mst_faults *faults, const struct mst_group *group, bool ends);

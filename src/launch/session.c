@@ -18,7 +18,8 @@ static void follow(struct mst_run_session *session, uint32_t node)
     bool all = node == MST_NODE_NONE;
 
     mst_lib_follow(&session->follow, session->client,
-                   MST_WATCH_MEMBERS | MST_WATCH_KEYS | (all ? MST_WATCH_FAULTS : 0),
+                   MST_WATCH_MEMBERS | MST_WATCH_KEYS |
+                       (all ? MST_WATCH_FAULTS | MST_WATCH_VIEW : 0),
                    mst_slice_text(all ? BOTH_KEYS : MST_SESSION_KEYS), node);
 }
 

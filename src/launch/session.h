@@ -69,7 +69,7 @@ muster_status mst_session_open(struct mst_run_session *session, struct mst_run_j
                                struct muster_error *err);
 
 /* Follows the members of one node, and the keys for all nodes. MST_NODE_NONE: all members, all keys
- * of the nodes, and the faults. */
+ * of the nodes, the faults, and changes of the view. */
 void mst_session_watch(struct mst_run_session *session, uint32_t node);
 /* Follows all from now on. It begins with MST_ITEM_RESET: all that there is comes again. */
 void mst_session_widen(struct mst_run_session *session);

@@ -317,6 +317,23 @@ def test_a_fault_is_one_line_while_the_run_goes_on(run):
     job.all_well(after)
 
 
+def test_faults_of_generations_that_are_over_are_told_too(run):
+    """`muster run` gets no processor while two faults follow each other and both restarts are over.
+    Each fault has its line all the same."""
+    job = run(3, "--lease", "1m")
+    job.entered()
+    job.run.signal(signal.SIGSTOP)
+    job.order(1, 1, "fail 7 cannot read shard 5")
+    job.order(2, 2, "fail 8 no shard at all")
+    until(lambda: json.loads(job.muster("status", "--json", "-j", job.job).stdout)["generation"] == 3)
+    job.run.signal(signal.SIGCONT)
+    job.log.wait_for("muster run: rank 2 (#2) failed: code 8: no shard at all; generation 3 follows")
+    job.all_well(job.entered(3))
+    told = [line for line in job.log.having("muster run: rank") if "failed" in line]
+    assert len(told) == 2
+    assert told[0].startswith("muster run: rank 1 (#1) failed: code 7: cannot read shard 5; generation 2")
+
+
 def test_each_restart_is_one_line_that_tells_the_tier_85(run):
     """There is a fault, a death, and a fault after which restarting in the same processes is
     given up. `muster run` says of each in one line, once, which tier acted: the same

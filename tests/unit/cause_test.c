@@ -178,11 +178,12 @@ static void an_unhealthy_process_goes_before_those_that_abort(void **state)
 static void hears(struct mst_run_job *job, uint64_t revision)
 {
     const struct mst_item item = {
+        .kind = MST_ITEM_FAULT,
         .revision = revision,
         .number = 3,
         .who = {.cause = MST_CAUSE_FAULT, .index = (uint32_t)revision, .rank = MST_RANK_NONE}};
 
-    mst_faults_heard(&job->faults, &item);
+    mst_faults_heard(&job->faults, &(struct mst_reply){.items = &item, .item_count = 1});
 }
 
 /* A second has as many fault lines as are allowed. As many are printed again after it. */

@@ -323,7 +323,7 @@ static void a_node_follows_itself_until_it_follows_all(void **state)
     assert_int_equal(after(), 0);
     assert_int_equal(fake.requests[2].watch.node, MST_NODE_NONE);
     assert_int_equal(fake.requests[2].watch.kinds,
-                     MST_WATCH_MEMBERS | MST_WATCH_KEYS | MST_WATCH_FAULTS);
+                     MST_WATCH_MEMBERS | MST_WATCH_KEYS | MST_WATCH_FAULTS | MST_WATCH_VIEW);
     assert_int_equal(fake.requests[2].watch.prefix.size, strlen("muster/run"));
     fake_end(MUSTER_ECANCELLED);
     assert_int_equal(fences, 0);

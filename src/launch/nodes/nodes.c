@@ -132,8 +132,6 @@ static void on_item(struct mst_run_job *job, const struct mst_item *item)
 
     if (item->kind == MST_ITEM_MEMBER) {
         on_member(job, &item->who);
-    } else if (item->kind == MST_ITEM_FAULT) {
-        mst_faults_heard(&job->faults, item);
     } else if (item->kind == MST_ITEM_RESET) {
         job->nodes.listed = job->nodes.all_told = false;
         mst_replicas_reset(job);
@@ -153,6 +151,7 @@ static muster_status on_reply(void *ctx, const struct mst_reply *reply)
     for (uint32_t i = 0; i < reply->item_count; i++) {
         on_item(job, &reply->items[i]);
     }
+    mst_faults_heard(&job->faults, reply);
     job->nodes.listed = job->nodes.listed || mst_follow_listed(reply);
     mst_shared_unlock(&job->shared);
     mst_shared_wake(&job->shared);
@@ -307,6 +306,9 @@ void mst_nodes_begin(struct mst_run_job *job)
     mst_fronted_joined(job);
     mst_restarts_left_begin(job);
     mst_nodes_begin_life(job);
+    if (!nodes->narrow) {
+        mst_faults_follow(&job->faults, &job->session);
+    }
     job->session.follow = (struct mst_lib_follow){.take = on_reply, .over = on_over, .ctx = job};
     mst_session_watch(&job->session, nodes->narrow ? nodes->number : MST_NODE_NONE);
     mst_nodes_state(job, MST_PEER_RUNS);
@@ -342,6 +344,7 @@ static void widen(struct mst_run_job *job)
 
     if (nodes->narrow && !nodes->joining && !nodes->rejoins && job->session.client != NULL) {
         nodes->narrow = false;
+        mst_faults_follow(&job->faults, &job->session);
         mst_session_widen(&job->session);
     }
 }
