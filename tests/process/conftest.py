@@ -41,14 +41,17 @@ def pause():
     time.sleep(PAUSE_S)
 
 
+LAUNCHED_FROM = 20000  # ports that `muster run` derives from the name of a launcher's job
+
+
 def free_port():
     """Where nobody listens, and where whoever asks for any port is not sent: so it stays free until
     it is used."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        first = int(file.read().split()[0])
+        end = min(int(file.read().split()[0]), LAUNCHED_FROM)
     dice = random.SystemRandom()
     while True:
-        port = dice.randrange(max(1024, first - 20000), first)
+        port = dice.randrange(max(1024, end - 10000), end)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -150,7 +150,7 @@ def test_muster_run_on_three_nodes_needs_no_flag(cluster, env, muster):
     assert placed(done.stdout) == {rank: 6 for rank in range(6)}
 
 
-def test_the_first_three_nodes_of_a_step_have_the_replicas(cluster, env, muster):
+def test_the_first_three_nodes_of_a_step_have_the_replicas(cluster, env, muster, started):
     """A step has four nodes. Without a flag, the service of its run has replicas on the first three of
     the node list, and the fourth has none. [nodes / Replicas of the service]"""
     if b"without replicas" in MUSTER.read_bytes():
@@ -158,6 +158,7 @@ def test_the_first_three_nodes_of_a_step_have_the_replicas(cluster, env, muster)
     more = {"MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"], "MUSTER_KEEP_RUNS": "0"}
     step = Process(cluster.srun("-N4", "--ntasks-per-node=1", MUSTER, "run", "--", RANK, "MUSTER_INDEX", "hold"),
                    {**cluster.env, **env, **more})
+    started.append(step)
     for rank in range(4):
         step.out.wait_for(f"rank {rank} of 4")
     (running,) = until(lambda: len(steps := cluster.steps()) == 1 and steps)
@@ -173,7 +174,7 @@ def test_the_first_three_nodes_of_a_step_have_the_replicas(cluster, env, muster)
 
 
 @pytest.mark.parametrize("what", ["job", "step"])
-def test_what_is_cancelled_ends_on_all_nodes(cluster, env, what):
+def test_what_is_cancelled_ends_on_all_nodes(cluster, env, started, what):
     """A step or its job is cancelled (`scancel`). Nothing of it lives on. A job gets SIGTERM
     first, also the service and the keepers, and leaves no file either.
     [nodes / A run over several nodes]"""
@@ -183,6 +184,7 @@ def test_what_is_cancelled_ends_on_all_nodes(cluster, env, what):
         {**cluster.env, **env, "MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"],
              "MUSTER_KEEP_RUNS": "0"},
     )  # fmt: skip
+    started.append(step)
     for rank in range(6):
         step.out.wait_for(f"rank {rank} of 6")
     left = pidfds(pid for pid in marked(env["MUSTER_RUNTIME_DIR"]) if pid != step.pid)
