@@ -13,7 +13,9 @@ import pytest
 
 import slurm
 from conftest import BUILD, ROOT, free_port
+from discovering import marked
 from interop import JOBS, client
+from running import until
 
 REASON = slurm.reason_not_to_run()
 
@@ -53,3 +55,4 @@ def test_the_batch_script_of_the_page(cluster, env, tmp_path):
     for index in range(2):
         assert f"{index} sum 3" in said, said
     assert said.count("barrier one passed") == 2
+    until(lambda: not list(marked(env["MUSTER_RUNTIME_DIR"])))
