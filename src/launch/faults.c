@@ -97,13 +97,16 @@ static void hear(struct mst_faults *faults, const struct mst_item *item)
 
 static void on_history(void *ctx, const struct mst_reply *reply);
 
+/* Now, or after the answer that is under way, which may be of before. */
 static void read_on(struct mst_faults *faults)
 {
     struct mst_request request = {.command = MST_HISTORY, .page.after = faults->last};
 
-    faults->again = false;
-    faults->read = (struct mst_lib_post){.complete = on_history, .ctx = faults};
-    (void)mst_lib_post(faults->session->client, &request, UINT64_MAX, &faults->read);
+    faults->again = faults->read.open;
+    if (!faults->again) {
+        faults->read = (struct mst_lib_post){.complete = on_history, .ctx = faults};
+        (void)mst_lib_post(faults->session->client, &request, UINT64_MAX, &faults->read);
+    }
 }
 
 static void hear_incident(struct mst_faults *faults, const struct mst_item *item)
@@ -157,9 +160,7 @@ void mst_faults_heard(struct mst_faults *faults, const struct mst_reply *reply)
             hear(faults, item);
         }
     }
-    if (changed && faults->read.open) {
-        faults->again = true;
-    } else if (changed) {
+    if (changed) {
         read_on(faults);
     }
 }

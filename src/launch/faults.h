@@ -62,7 +62,8 @@ struct mst_faults {
 /* The timer of the loop. */
 void mst_faults_open(struct mst_faults *faults, uv_loop_t *loop, struct mst_shared *shared);
 
-/* This node follows all from now on. */
+/* This node follows all from now on: what the history has by then is not told. Before its watch
+ * begins, and without the client's lock. */
 void mst_faults_follow(struct mst_faults *faults, struct mst_run_session *session);
 
 /* A reply to its watch. With the client's lock and the run's held. */
